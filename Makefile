@@ -1,0 +1,66 @@
+# Two commands matter: `make demo` shows Cloche at work, `make test` proves it. Both set up what they need.
+# Each step leaves a mark when it is done, so that the second time only what changed is done again.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+# For example PYTEST_ARGS="-n 2" or PYTEST_ARGS="-k gate -x".
+PYTEST_ARGS ?=
+CODE := engine cli sandbox_images tests examples .ci
+
+.PHONY: help setup engine engine-status engine-stop image demo check test bench bench-check lock clean
+
+help: ## this list
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)$$/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
+
+setup: $(READY) ## the locked Python environment in .venv
+
+$(READY): .ci/setup .ci/requirements-dev.lock pyproject.toml
+	@.ci/setup $(VENV)
+	@touch $@
+
+engine: $(READY) ## a Docker engine: the one that answers, or a private one if none does
+	@$(PY) .ci/engine.py start
+
+engine-status: $(READY) ## whether an engine answers, and whose it is
+	@$(PY) .ci/engine.py status
+
+engine-stop: $(READY) ## stop the engine that `make engine` started, and no other
+	@$(PY) .ci/engine.py stop
+
+image: engine ## the image of cells, built once
+	@$(VENV)/bin/cloche image build
+
+demo: image ## validate, publish, run, interrupt and resume the examples, on real containers
+	@$(PY) examples/demo.py
+
+check: $(READY) ## format, lint, types, import layers and the tests that need no engine
+	$(VENV)/bin/ruff format --check $(CODE)
+	$(VENV)/bin/ruff check $(CODE)
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+	$(PY) -m pytest tests/unit tests/contract $(PYTEST_ARGS)
+
+test: image ## the whole suite, containers included
+	@$(PY) -m pytest tests $(PYTEST_ARGS)
+
+bench: image ## measure: medians and ratios in one run
+	@$(PY) -m tests.benchmarks
+
+bench-check: image ## measure, and fail outside the bands
+	@$(PY) -m tests.benchmarks --check
+
+lock: $(READY) ## resolve the dependencies anew into .ci/requirements*.lock
+	@$(VENV)/bin/uv pip compile --quiet --upgrade --python-version 3.11 --generate-hashes --no-header \
+		--output-file .ci/requirements.lock pyproject.toml
+	@$(VENV)/bin/uv pip compile --quiet --upgrade --python-version 3.11 --generate-hashes --no-header \
+		--extra dev --output-file .ci/requirements-dev.lock pyproject.toml
+
+clean: ## remove the environment and caches; the engine, the image and Cloche's home stay
+	@rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .cache
+	@find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
