@@ -19,6 +19,7 @@ help: ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)$$/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
 
 setup: $(READY) ## the locked Python environment in .venv
+	@:
 
 $(READY): .ci/setup .ci/requirements-dev.lock pyproject.toml
 	@.ci/setup $(VENV)

@@ -67,6 +67,11 @@ class Place:
         return self.run / "dockerd.log"
 
     @property
+    def config(self) -> Path:
+        """An empty file, named so that the machine's own configuration is not read."""
+        return self.run / "empty.json"
+
+    @property
     def pidfile(self) -> Path:
         return self.run / "docker.pid"
 
@@ -272,10 +277,11 @@ def find_dockerd() -> str | None:
 
 def launch(place: Place, dockerd: str) -> bool:
     """Starts one engine and waits for it. False when it died or did not answer in time; then nothing of it is left."""
-    argv = [dockerd, "--config-file", str(place.run / "no-daemon.json"), "--host", f"unix://{place.socket}"]
+    argv = [dockerd, "--config-file", str(place.config), "--host", f"unix://{place.socket}"]
     argv += ["--data-root", str(place.data), "--exec-root", str(place.run / "exec"), "--pidfile", str(place.pidfile)]
     argv += ["--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false"]
     argv += ["--userland-proxy=false"]
+    place.config.write_text("{}", encoding="utf-8")
     with place.log.open("wb") as log:
         engine = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True
