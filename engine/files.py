@@ -1,0 +1,140 @@
+"""Durable files, locks and digests: write aside, fsync, rename, fsync of the directory.
+
+Every write that matters goes through here, so that a crash leaves the old or the new content and never half of it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from engine.errors import Conflict, EngineFailure, StorageFull
+
+
+def sha256_hex(data: bytes) -> str:
+    """SHA-256 of `data`, 64 hex digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+@contextmanager
+def storage(path: Path) -> Iterator[None]:
+    """Translate what a file system says while writing `path`.
+
+    Raises:
+        StorageFull: no space, no inode or the quota is used up.
+        EngineFailure: any other OSError, with the path.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StorageFull(f"no space left to write {path}.", fix="Free disk space, then run it again.") from error
+        raise EngineFailure(f"cannot write {path}: {error.strerror}.", fix="Check the path and its rights.") from error
+
+
+def fsync_directory(path: Path) -> None:
+    """Make the names in a directory durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write every byte, however often the kernel takes only a part."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def write_atomic(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = True) -> None:
+    """Replace `path` by `data` in one step; after a crash it holds the old or the new bytes.
+
+    `durable=False` leaves the fsyncs out, for projections that can be rebuilt.
+
+    Raises:
+        StorageFull, EngineFailure: as `storage`; the old content stays.
+    """
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    with storage(path):
+        try:
+            descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+            try:
+                os.fchmod(descriptor, mode)
+                write_all(descriptor, data)
+                if durable:
+                    os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            aside.rename(path)
+        except BaseException:
+            aside.unlink(missing_ok=True)
+            raise
+        if durable:
+            fsync_directory(path.parent)
+
+
+def make_directory(path: Path, *, mode: int = 0o700) -> Path:
+    """Create a directory and its parents with `mode`; an existing one is left as it is."""
+    with storage(path):
+        path.mkdir(mode=mode, parents=True, exist_ok=True)
+    return path
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a tree, also one whose directories were made unwritable; never follows links. Absent is fine."""
+
+    def unlock(function: object, name: str, _error: object) -> None:
+        os.chmod(Path(name).parent, 0o700)  # noqa: PTH101
+        if os.path.isdir(name) and not os.path.islink(name):  # noqa: PTH112, PTH114
+            os.chmod(name, 0o700)  # noqa: PTH101
+            shutil.rmtree(name)
+        else:
+            os.unlink(name)  # noqa: PTH108
+
+    if os.path.lexists(path):
+        shutil.rmtree(path, onerror=unlock)
+
+
+class Locked(Conflict):
+    """Another process holds the lock."""
+
+    code = "locked"
+
+
+@contextmanager
+def lock(path: Path, *, wait: bool = True, what: str = "") -> Iterator[int]:
+    """Hold an exclusive flock on `path` (created if absent, never removed) for the block; yields its descriptor.
+
+    The kernel frees it when the process dies, so a held lock means a living owner.
+
+    Raises:
+        Locked: `wait` is false and another process holds it.
+    """
+    with storage(path):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError as error:
+            raise Locked(f"{what or path.name} is in use by another process.", fix="Wait for it to end.") from error
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def is_locked(path: Path) -> bool:
+    """True when some process holds the lock on `path`; an absent file is free."""
+    try:
+        with lock(path, wait=False):
+            return False
+    except Locked:
+        return True

@@ -1,0 +1,89 @@
+"""What the run loop needs of a recorded callable: how it counts, what an unknown outcome means, and its execution.
+
+`engine.agents` implements these; the run loop knows no function by name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+
+class CallKey(NamedTuple):
+    """Identity of a call in a run: place in the program and arguments. `digest` is SHA-256 hex of the canonical arguments."""
+
+    scope: str
+    fn: str
+    n: int
+    digest: str
+
+
+class Effects(StrEnum):
+    """What executing a call again after an unknown outcome means."""
+
+    NONE = "none"
+    IDEMPOTENT = "idempotent"
+    SOME = "some"
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What handlers may know of the run. `permissions` is package ∩ session; `workspace` is an absolute directory."""
+
+    run_id: str
+    workflow_id: str
+    snapshot: Path
+    workspace: Path
+    permissions: frozenset[str]
+    model: str
+
+
+@dataclass(frozen=True)
+class CallRequest:
+    """One execution. `args` are the decoded bound arguments, still untrusted; `idempotency_key` is run id + call key.
+
+    `replies_used` are the indexes of scripted replies that completed calls of this run already took.
+    """
+
+    key: CallKey
+    args: dict[str, Any]
+    label: str
+    idempotency_key: str
+    context: RunContext
+    replies_used: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class CallResult:
+    """What a handler gives: a value for the codec, and facts for the record that the program never sees (e.g. `reply`, `usage`)."""
+
+    value: Any
+    facts: dict[str, Any]
+
+
+class CallFailed(Exception):
+    """The call itself failed; recorded as `call.failed` and raised in the program as CallError. Not for our own bugs."""
+
+    def __init__(self, type_name: str, message: str, traceback: str = "") -> None:
+        super().__init__(f"{type_name}: {message}")
+        self.type_name = type_name
+        self.message = message
+        self.traceback = traceback
+
+
+class CallHandler(Protocol):
+    """One recorded callable.
+
+    `counted`: executions count towards the cap. `effects`: see Effects. `permission`: what the run must hold, "" for none
+    (the run loop refuses the call with CallFailed("PermissionError", …) when it is missing).
+    """
+
+    counted: bool
+    effects: Effects
+    permission: str
+
+    async def execute(self, request: CallRequest) -> CallResult:
+        """Do it. Raises CallFailed for a failure of the call; cancellation passes through untouched."""
+        ...

@@ -1,0 +1,93 @@
+"""Settings, frozen, read once from the environment and `$CLOCHE_HOME/settings.toml` (environment wins).
+
+The only module that reads the environment. Every field is listed in docs/reference/settings.md.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import platformdirs
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from engine.errors import UsageError
+
+MIB = 1024 * 1024
+PREFIX = "CLOCHE_"
+
+
+class Settings(BaseModel):
+    """What the operator may change. A candidate never can."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    home: Path = Field(description="Where state lives; 0700. Default: the platform's user data directory.")
+    docker_host: str = Field("", description="Engine address, as in DOCKER_HOST. Empty: the local socket.")
+    runtime: Literal["auto", "runc", "runsc"] = Field("auto", description="OCI runtime of cells; auto prefers gVisor.")
+    model: str = Field("", description="Model of agent() and llm(): scripted:FILE.")
+    engine_timeout_s: float = Field(60.0, gt=0, le=600, description="Deadline of one call to the engine.")
+    gate_timeout_s: float = Field(120.0, gt=0, le=3600, description="Bound of one gate, all cases together.")
+    run_active_s: float = Field(3600.0, gt=0, description="Active time of a run over all generations.")
+    run_total_s: float = Field(86400.0, gt=0, description="Time of a run from its creation, waiting included.")
+    memory_bytes: int = Field(512 * MIB, ge=64 * MIB, description="Memory of a cell; no swap.")
+    cpus: float = Field(1.0, gt=0, description="CPU of a cell, in cores.")
+    processes: int = Field(128, ge=8, description="Processes of untrusted code in a cell.")
+    tmp_bytes: int = Field(64 * MIB, ge=MIB, description="/tmp of a cell.")
+    open_files: int = Field(256, ge=32, description="Open files of a process in a cell.")
+    file_bytes: int = Field(32 * MIB, ge=MIB, description="Size of one file written in a cell.")
+    output_bytes: int = Field(8 * MIB, ge=1024, description="stdout and stderr kept, head and tail together.")
+    output_files_bytes: int = Field(64 * MIB, description="All files of /tmp/output together.")
+    output_files: int = Field(1000, description="Number of files collected from /tmp/output.")
+    value_bytes: int = Field(64 * MIB, description="Largest encoded argument or result.")
+    cap: int = Field(40, ge=1, description="Executions of capped calls per run.")
+    require_evidence: bool = Field(False, description="Refuse packages whose tests do not exercise the entry.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("warning", description="Level of log events.")
+
+
+def load(environ: Mapping[str, str] | None = None) -> Settings:
+    """Settings from environment over file over defaults.
+
+    Raises:
+        UsageError: a value is of the wrong type or out of range, or a `settings.toml` key is unknown.
+    """
+    env = dict(os.environ) if environ is None else dict(environ)
+    home = Path(env.get("CLOCHE_HOME") or platformdirs.user_data_dir("cloche", appauthor=False)).expanduser()
+    values: dict[str, Any] = {}
+    file = home / "settings.toml"
+    if file.is_file():
+        try:
+            values.update(tomllib.loads(file.read_text(encoding="utf-8")))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise UsageError(
+                f"settings.toml in {home} is not TOML: {error}", fix="Correct or remove the file."
+            ) from error
+    if "home" in values:
+        raise UsageError("settings.toml cannot move the home it lies in.", fix="Set CLOCHE_HOME instead.")
+    for field in Settings.model_fields:
+        name = PREFIX + field.upper()
+        if field != "home" and env.get(name):
+            values[field] = env[name]
+    if env.get("DOCKER_HOST") and "docker_host" not in values:
+        values["docker_host"] = env["DOCKER_HOST"]
+    try:
+        return Settings(home=home.absolute(), **values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise UsageError(
+            f"setting {name}: {first['msg']}.", fix=f"Change {PREFIX}{name.upper()} or settings.toml in {home}."
+        ) from error
+
+
+def tool_environment() -> dict[str, str]:
+    """The environment for host tools (git): built from nothing but PATH, so that no personal setting has an effect."""
+    return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8"}
+
+
+def colour_wanted() -> bool:
+    """False when NO_COLOR is set (https://no-color.org)."""
+    return not os.environ.get("NO_COLOR")

@@ -1,0 +1,237 @@
+"""The exchange, version 1: frames between host and cell. Described in docs/reference/protocol.md; golden files in tests/fixtures/wire.
+
+A frame is one line of JSON: `{"v":1,"g":generation,"q":sequence,"t":type,…fields}` and a newline, at most `FRAME_BYTES`. Both
+directions count their own sequence from 1 without gaps. This module owns the field tables and the checks that need no state;
+it does no input or output.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+VERSION = 1
+FRAME_BYTES = 1024 * 1024
+"""One frame with its newline, at most."""
+
+PART_BYTES = 512 * 1024
+"""Text of one part of a larger value, at most (bytes of UTF-8)."""
+
+SEGMENT_BYTES = 8 * 1024 * 1024
+"""A segment is left for the next one (frame `rotate`) before it would grow past this."""
+
+JSON_DEPTH = 400
+"""Nesting of a frame, at most: value depth 100, up to three JSON levels for one of a value, and the frame's own."""
+
+INLINE_BYTES = 256 * 1024
+"""Encoded values longer than this do not travel inside a frame but as parts (from the cell) or as a file (to the cell)."""
+
+_REQUIRED, _OPTIONAL = True, False
+
+# field -> (JSON kind, required). Kinds: str int num bool obj list any
+HOST_FRAMES: dict[str, dict[str, tuple[str, bool]]] = {
+    "hello": {"nonce": ("str", True), "uid": ("int", True), "limits": ("obj", True), "wait_s": ("num", True)},
+    "job": {"job": ("obj", True)},
+    "part": {"id": ("int", True), "file": ("str", True), "size": ("int", True), "sha256": ("str", True)},
+    "reply": {
+        "call": ("int", True),
+        "ok": ("any", False),
+        "ok_part": ("int", False),
+        "error": ("obj", False),
+        "stop": ("str", False),
+    },
+    "cancel": {"reason": ("str", True)},
+    "ack": {"upto": ("int", True)},
+    "rotate": {},
+}
+
+CELL_FRAMES: dict[str, dict[str, tuple[str, bool]]] = {
+    "hello": {"nonce": ("str", True), "attestation": ("obj", True)},
+    "ready": {},
+    "call": {
+        "c": ("int", True),
+        "scope": ("str", True),
+        "fn": ("str", True),
+        "n": ("int", True),
+        "args": ("any", False),
+        "args_part": ("int", False),
+        "label": ("str", False),
+        "phase": ("list", False),
+        "site": ("str", True),
+    },
+    "part": {"id": ("int", True), "i": ("int", True), "of": ("int", True), "data": ("str", True)},
+    "output": {"stream": ("str", True), "offset": ("int", True), "data": ("str", True)},
+    "artifact": {
+        "path": ("str", True),
+        "i": ("int", True),
+        "of": ("int", True),
+        "size": ("int", True),
+        "data": ("str", True),
+    },
+    "test": {
+        "case": ("int", True),
+        "outcome": ("str", True),
+        "detail": ("str", True),
+        "duration_s": ("num", True),
+        "output": ("str", True),
+        "entered": ("bool", True),
+    },
+    "result": {"value": ("any", False), "value_part": ("int", False), "error": ("obj", False)},
+    "end": {
+        "cause": ("str", True),
+        "detail": ("str", True),
+        "exit": ("int", True),
+        "call": ("int", False),
+        "stragglers": ("int", True),
+        "usage": ("obj", True),
+    },
+    "ack": {"upto": ("int", True)},
+    "rotate": {},
+}
+
+WORKER_FRAMES = {name: CELL_FRAMES[name] for name in ("call", "part", "result")}
+"""What untrusted code can cause: it writes these, without `v g q`, on its channel to the supervisor."""
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "num": (int, float),
+    "bool": (bool,),
+    "obj": (dict,),
+    "list": (list,),
+}
+
+
+class WireError(ValueError):
+    """A frame that breaks the protocol. `code` is one of the names in docs/reference/protocol.md, e.g. `frame.oversized`."""
+
+    def __init__(self, code: str, problem: str) -> None:
+        super().__init__(f"{code}: {problem}")
+        self.code = code
+        self.problem = problem
+
+
+def dump(frame: dict[str, Any]) -> bytes:
+    """One frame as its line, newline included.
+
+    Raises:
+        WireError: `frame.oversized`; the caller sends the value in parts instead.
+    """
+    line = json.dumps(frame, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+    if len(line) > FRAME_BYTES:
+        raise WireError("frame.oversized", f"{len(line)} bytes, at most {FRAME_BYTES}")
+    return line
+
+
+def parse(line: bytes) -> dict[str, Any]:
+    """A line, without its newline, as a JSON object; nothing is known of its fields yet.
+
+    Raises:
+        WireError: frame.oversized, frame.not_utf8, frame.too_deep, frame.not_json (also NaN, duplicate keys, numbers
+            too long to read) or frame.not_object.
+    """
+    if len(line) >= FRAME_BYTES:
+        raise WireError("frame.oversized", f"more than {FRAME_BYTES} bytes")
+    try:
+        decoded = line.decode()
+    except UnicodeDecodeError as error:
+        raise WireError("frame.not_utf8", f"byte {error.start}") from error
+    if deepest(decoded) > JSON_DEPTH:
+        raise WireError("frame.too_deep", f"nested deeper than {JSON_DEPTH}")
+    try:
+        frame = json.loads(decoded, object_pairs_hook=_object, parse_constant=_constant)
+    except (ValueError, RecursionError) as error:
+        raise WireError("frame.not_json", str(error)[:200]) from error
+    if not isinstance(frame, dict):
+        raise WireError("frame.not_object", type(frame).__name__)
+    return frame
+
+
+def check_fields(frame: dict[str, Any], table: dict[str, dict[str, tuple[str, bool]]], *, envelope: bool = True) -> str:
+    """Compare a parsed frame with a field table; returns its type.
+
+    Raises:
+        WireError: frame.wrong_version, frame.unknown_type, frame.unknown_field or frame.bad_field.
+    """
+    if envelope and frame.get("v") != VERSION:
+        raise WireError("frame.wrong_version", f"{str(frame.get('v'))[:20]}, this side speaks {VERSION}")
+    kind = frame.get("t")
+    if not isinstance(kind, str) or kind not in table:
+        raise WireError("frame.unknown_type", str(kind)[:40])
+    fields = table[kind]
+    for name in frame:
+        if name not in fields and name not in (("v", "g", "q", "t") if envelope else ("t",)):
+            raise WireError("frame.unknown_field", f"{kind}.{name[:40]}")
+    for name, (wanted, required) in fields.items():
+        if name not in frame:
+            if required:
+                raise WireError("frame.bad_field", f"{kind}.{name} is missing")
+        elif not _fits(frame[name], wanted):
+            raise WireError("frame.bad_field", f"{kind}.{name} is not of kind {wanted}")
+    return kind
+
+
+def check_order(frame: dict[str, Any], *, generation: int, expected: int) -> None:
+    """Compare a frame's generation and sequence with what comes next.
+
+    Raises:
+        WireError: frame.wrong_generation, frame.repeated or frame.out_of_order.
+    """
+    if type(frame.get("g")) is not int or frame["g"] != generation:
+        raise WireError("frame.wrong_generation", f"{str(frame.get('g'))[:20]}, now is {generation}")
+    sequence = frame.get("q")
+    if type(sequence) is not int:
+        raise WireError("frame.bad_field", "q is not of kind int")
+    if sequence < expected:
+        raise WireError("frame.repeated", f"sequence {sequence} came already")
+    if sequence > expected:
+        raise WireError("frame.out_of_order", f"sequence {sequence} instead of {expected}")
+
+
+def deepest(decoded: str) -> int:
+    """Nesting of brackets in JSON text, strings left out; cheap, and done before the parser may recurse."""
+    depth = most = 0
+    if decoded.count("[") + decoded.count("{") <= JSON_DEPTH:
+        return 0
+    inside = escaped = False
+    for character in decoded:
+        if inside:
+            if escaped:
+                escaped = False
+            elif character == "\\":
+                escaped = True
+            elif character == '"':
+                inside = False
+        elif character == '"':
+            inside = True
+        elif character in "[{":
+            depth += 1
+            most = max(most, depth)
+        elif character in "]}":
+            depth -= 1
+    return most
+
+
+def split_text(value: str) -> list[str]:
+    """Cut text into parts of 64 Ki characters: with the longest escapes still below PART_BYTES."""
+    step = PART_BYTES // 8
+    return [value[i : i + step] for i in range(0, len(value), step)] or [""]
+
+
+def _fits(value: Any, wanted: str) -> bool:
+    if wanted == "any":
+        return True
+    if isinstance(value, bool) and wanted != "bool":
+        return False
+    return isinstance(value, _KINDS[wanted])
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise ValueError("a key stands twice")
+    return made
+
+
+def _constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
