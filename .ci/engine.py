@@ -9,7 +9,8 @@ rule: cells have no network. Standard library only.
     engine.py stop      stops the recorded engine, with its containers and helper processes
     engine.py status    0 when an engine answers; says whose it is
 
-`CLOCHE_ENGINE_ROOT` moves the root and puts the socket in it; `DOCKER_HOST` names an engine to use instead.
+`CLOCHE_ENGINE_ROOT` moves the root and puts the socket in it, `CLOCHE_ENGINE_PATIENCE_S` bounds each wait (30 s), and
+`DOCKER_HOST` names an engine to use instead.
 """
 
 from __future__ import annotations
@@ -32,9 +33,8 @@ from urllib.parse import quote, urlsplit
 
 DEFAULT_SOCKET = Path("/var/run/docker.sock")
 LABEL = "io.cloche.home"
-# An engine that finds containers of a killed predecessor gives each 10 s to stop before it answers.
-START_S = 40.0
-STOP_S = 20.0
+# To come up, or to go down. An engine gives the containers it finds or leaves 10 s to stop, so less is not enough.
+PATIENCE_S = float(os.environ.get("CLOCHE_ENGINE_PATIENCE_S") or 30)
 POLL_S = 0.05
 
 
@@ -94,7 +94,7 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
-def request(address: str, method: str, path: str, *, timeout_s: float = 5.0) -> bytes:
+def request(address: str, method: str, path: str, *, timeout_s: float = min(5.0, PATIENCE_S)) -> bytes:
     """Body of the engine's answer at `unix:///path` or `tcp://host:port`. Raises OSError or HTTPException."""
     parts = urlsplit(address)
     connection: http.client.HTTPConnection
@@ -288,7 +288,7 @@ def launch(place: Place, dockerd: str) -> bool:
         )
     remember(place, engine.pid)
     address = f"unix://{place.socket}"
-    wait_until(lambda: engine.poll() is not None or answers(address), START_S)
+    wait_until(lambda: engine.poll() is not None or answers(address), PATIENCE_S)
     if engine.poll() is None and answers(address):
         return True
     engine.kill()
@@ -328,7 +328,7 @@ def start(place: Place) -> None:
     if named.partition(":")[0] not in ("", "unix", "tcp", "http"):
         say(f"using the engine at {named}, as DOCKER_HOST says")
         return
-    if answers(address) or (listens(address) and wait_until(lambda: answers(address), START_S)):
+    if answers(address) or (listens(address) and wait_until(lambda: answers(address), PATIENCE_S)):
         return
     if listens(address):
         remedy = "run `make engine-stop`" if recorded(place) else "restart it"
@@ -340,7 +340,7 @@ def start(place: Place) -> None:
     if under_systemd() and place.socket == DEFAULT_SOCKET and os.geteuid() == 0:
         # The service manager owns the engine of this socket: ours beside it would take its socket away.
         subprocess.run(["systemctl", "start", "docker"], check=False, stdin=subprocess.DEVNULL)
-        if not wait_until(lambda: answers(address), START_S):
+        if not wait_until(lambda: answers(address), PATIENCE_S):
             raise EngineTrouble("systemctl start docker did not bring up an engine; see `journalctl -u docker`.")
         return
     if os.geteuid() != 0:
@@ -366,9 +366,9 @@ def stop(place: Place) -> None:
         if pid is not None:
             kill_cells(place)
             kill(pid, signal.SIGTERM)
-            if not wait_until(lambda: not lives(pid), STOP_S):
+            if not wait_until(lambda: not lives(pid), PATIENCE_S):
                 kill(pid, signal.SIGKILL)
-                if not wait_until(lambda: not lives(pid), STOP_S):
+                if not wait_until(lambda: not lives(pid), PATIENCE_S):
                     raise EngineTrouble(f"the engine (pid {pid}) survives SIGKILL; see {place.log}.")
             place.socket.unlink(missing_ok=True)
         sweep(place)
