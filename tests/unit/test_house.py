@@ -138,6 +138,7 @@ def test_no_test_is_skipped_mocked_or_put_to_sleep() -> None:
         ("def test_a():\n    assert f()", True),
         ("def test_a():\n    with pytest.raises(ValueError):\n        f()", True),
         ("async def test_a():\n    await check_order(1)", True),
+        ("def test_a():\n    subprocess.run(argv, check=True)", True),
         ("class TestA:\n    def test_a(self):\n        self.run()", False),
     ],
 )
@@ -181,6 +182,8 @@ def checks_something(function: ast.AST) -> bool:
         if isinstance(node, ast.Call):
             name = ast.unparse(node.func)
             if name in ("pytest.raises", "pytest.fail") or name.split(".")[-1].startswith(("assert_", "check_")):
+                return True
+            if any(word.arg == "check" and ast.unparse(word.value) == "True" for word in node.keywords):
                 return True
     return False
 
