@@ -115,9 +115,15 @@ def dump(frame: dict[str, Any]) -> bytes:
     """One frame as its line, newline included.
 
     Raises:
-        WireError: `frame.oversized`; the caller sends the value in parts instead.
+        WireError: `frame.oversized`; the caller sends the value in parts instead. `frame.not_utf8` (a lone surrogate) and
+            `frame.not_json` (a float that is not finite: JSON text such as 1e999 reads as one).
     """
-    line = json.dumps(frame, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+    try:
+        line = json.dumps(frame, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+    except UnicodeEncodeError as error:
+        raise WireError("frame.not_utf8", f"a lone surrogate at {error.start}") from error
+    except ValueError as error:
+        raise WireError("frame.not_json", str(error)[:200]) from error
     if len(line) > FRAME_BYTES:
         raise WireError("frame.oversized", f"{len(line)} bytes, at most {FRAME_BYTES}")
     return line
@@ -127,8 +133,8 @@ def parse(line: bytes) -> dict[str, Any]:
     """A line, without its newline, as a JSON object; nothing is known of its fields yet.
 
     Raises:
-        WireError: frame.oversized, frame.not_utf8, frame.too_deep, frame.not_json (also NaN, duplicate keys, numbers
-            too long to read) or frame.not_object.
+        WireError: frame.oversized, frame.not_utf8 (also a lone surrogate written as an escape), frame.too_deep,
+            frame.not_json (also NaN, duplicate keys, numbers too long to read) or frame.not_object.
     """
     if len(line) >= FRAME_BYTES:
         raise WireError("frame.oversized", f"more than {FRAME_BYTES} bytes")
@@ -144,7 +150,21 @@ def parse(line: bytes) -> dict[str, Any]:
         raise WireError("frame.not_json", str(error)[:200]) from error
     if not isinstance(frame, dict):
         raise WireError("frame.not_object", type(frame).__name__)
+    if "\\ud" in decoded or "\\uD" in decoded:
+        _refuse_surrogates(frame)
     return frame
+
+
+def _refuse_surrogates(frame: dict[str, Any]) -> None:
+    """Refuse a frame in which an escape made a lone surrogate; such text could be neither forwarded nor stored.
+
+    Raises:
+        WireError: frame.not_utf8.
+    """
+    try:
+        json.dumps(frame, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise WireError("frame.not_utf8", "a lone surrogate") from error
 
 
 def check_fields(frame: dict[str, Any], table: dict[str, dict[str, tuple[str, bool]]], *, envelope: bool = True) -> str:
