@@ -34,8 +34,8 @@ engine-status: $(READY) ## whether an engine answers, and whose it is
 engine-stop: $(READY) ## stop the engine that `make engine` started, and no other
 	@$(PY) .ci/engine.py stop
 
-image: engine ## the image of cells, built once
-	@$(VENV)/bin/cloche image build
+image: engine ## the image of cells, built once; from current versions, and says so, where locked ones are gone
+	@$(VENV)/bin/cloche image build --fallback
 
 demo: image ## validate, publish, run, interrupt and resume the examples, on real containers
 	@$(PY) examples/demo.py
