@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from sandbox_images.layer import Entry, Kind, Tree, directory, file, link, resolve, with_parents
 
@@ -32,14 +33,19 @@ DROP = re.compile(
     re.VERBOSE,
 )
 
+ELF = b"\x7fELF"
+
 PASSWD = b"root:x:0:0:root:/:/nonexistent\nnobody:x:65534:65534:nobody:/nonexistent:/nonexistent\n"
 GROUP = b"root:x:0:\nnogroup:x:65534:\n"
 
 
 def choose(tree: Mapping[str, Entry]) -> Tree:
-    """The part of an unpacked system that the image keeps; links that would lead nowhere are left out."""
+    """The part of an unpacked system that the image keeps; links that would lead nowhere are left out.
+
+    Only ELF files stay executable: some modules of the standard library are scripts too.
+    """
     kept = {
-        path: entry
+        path: replace(entry, executable=entry.executable and entry.data.startswith(ELF))
         for path, entry in tree.items()
         if entry.kind is not Kind.DIRECTORY and KEEP.match(path) and not DROP.match(path)
     }

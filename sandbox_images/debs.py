@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import SandboxUnavailable
-from engine.files import make_directory, sha256_hex, storage
+from engine.files import lock, make_directory, remove_tree, sha256_hex, storage
 from engine.proc import ProcessFailed, run
 from sandbox_images.lockfile import Lock, LockedPackage
 
@@ -24,6 +24,7 @@ DEBIAN_ENV: Mapping[str, str] = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_AL
 """apt and dpkg live in fixed places; a proxy belongs into apt's own configuration."""
 
 DOWNLOAD_TIMEOUT_S = 600.0
+ASIDE = ".fetch-"
 
 
 class BuilderUnavailable(SandboxUnavailable):
@@ -66,7 +67,7 @@ class Debian:
     architecture: str
     env: Mapping[str, str]
 
-    def fetch_locked(self, lock: Lock) -> tuple[Path, ...]:
+    def fetch_locked(self, wanted: Lock) -> tuple[Path, ...]:
         """The files of the locked packages, in the lock's order, each with the locked SHA-256.
 
         Raises:
@@ -75,15 +76,15 @@ class Debian:
             DownloadFailed: apt failed otherwise.
             DebAltered: what was downloaded is not what was locked.
         """
-        if lock.architecture != self.architecture:
+        if wanted.architecture != self.architecture:
             raise BuilderUnavailable(
-                f"the image lock is for {lock.architecture} and this machine is {self.architecture}.",
+                f"the image lock is for {wanted.architecture} and this machine is {self.architecture}.",
                 fix="Run `cloche image lock --update` here, or give an image with Python and pytest by `--base IMAGE`.",
             )
-        missing = [package for package in lock.package if not self._has(package)]
+        missing = [package for package in wanted.package if not self._has(package)]
         if missing:
             self._download_locked(missing)
-        return tuple(self.cache / package.file_name for package in lock.package)
+        return tuple(self.cache / package.file_name for package in wanted.package)
 
     def fetch_current(self, names: Sequence[str], *, refresh: bool = False) -> tuple[LockedPackage, ...]:
         """The mirror's current version of each package, downloaded into the cache, ordered by name.
@@ -165,8 +166,12 @@ class Debian:
 
     @contextmanager
     def _aside(self) -> Iterator[Path]:
-        with storage(self.cache), tempfile.TemporaryDirectory(prefix=".fetch-", dir=self.cache) as name:
-            yield Path(name)
+        """A directory to download into, one process at a time; what a killed one left behind goes first."""
+        with lock(self.cache / ".lock", what="the package cache"), storage(self.cache):
+            for leftover in self.cache.glob(f"{ASIDE}*"):
+                remove_tree(leftover)
+            with tempfile.TemporaryDirectory(prefix=ASIDE, dir=self.cache) as name:
+                yield Path(name)
 
 
 def open_debian(cache: Path, *, env: Mapping[str, str] = DEBIAN_ENV) -> Debian:
@@ -192,5 +197,6 @@ def download_failed(error: ProcessFailed) -> DownloadFailed:
     told = next((line for line in words if line.startswith("E: ")), words[-1] if words else error.message)
     return DownloadFailed(
         f"apt could not download the packages of the cell image: {told}",
-        fix="Check the network and apt's sources, then build again; packages already here are kept.",
+        fix="Check the network and apt's sources, then build again; what is here is kept. The packages are those of "
+        "Debian 12: on another system `cloche image import` an exported image.",
     )

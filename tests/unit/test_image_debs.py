@@ -58,7 +58,7 @@ def test_a_version_that_is_gone_is_named_with_the_way_out(mirror: FakeMirror, de
         debian.fetch_locked(lock)
     assert "cloche image lock --update" in caught.value.fix
     assert isinstance(caught.value, SandboxUnavailable)
-    assert list(debian.cache.iterdir()) == []
+    assert {path.name for path in debian.cache.iterdir()} == {".lock"}
 
 
 def test_other_bytes_than_locked_are_refused_and_not_kept(mirror: FakeMirror, debian: Debian) -> None:
@@ -66,7 +66,7 @@ def test_other_bytes_than_locked_are_refused_and_not_kept(mirror: FakeMirror, de
     mirror.offer("one", "1", content="evil")
     with pytest.raises(DebAltered, match="one 1 has other bytes"):
         debian.fetch_locked(lock)
-    assert list(debian.cache.iterdir()) == []
+    assert {path.name for path in debian.cache.iterdir()} == {".lock"}
 
 
 def test_a_kept_file_that_was_altered_is_fetched_again(mirror: FakeMirror, debian: Debian) -> None:
@@ -75,6 +75,12 @@ def test_a_kept_file_that_was_altered_is_fetched_again(mirror: FakeMirror, debia
     kept.write_bytes(b"altered")
     (again,) = debian.fetch_locked(lock)
     assert sha256_hex(again.read_bytes()) == lock.package[0].sha256
+
+
+def test_what_a_killed_download_left_behind_goes_away_with_the_next(mirror: FakeMirror, debian: Debian) -> None:
+    (debian.cache / ".fetch-dead").mkdir()
+    debian.fetch_locked(lock_of(debian, mirror.offer("one", "1")))
+    assert {path.name for path in debian.cache.iterdir()} == {".lock", "one_1_all.deb"}
 
 
 def test_a_failure_that_is_no_missing_version_keeps_apts_words(mirror: FakeMirror, debian: Debian) -> None:
