@@ -1,0 +1,16 @@
+"""Mount a file system."""
+
+import ctypes
+import os
+
+EXPECT = "PermissionError"
+WHY = "Mounts undo every read-only rule."
+
+
+def attempt() -> str:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mount(b"none", b"/tmp", b"tmpfs", 0, None) == 0:
+        libc.umount(b"/tmp")
+        return "mounted a tmpfs"
+    number = ctypes.get_errno()
+    raise OSError(number, os.strerror(number))

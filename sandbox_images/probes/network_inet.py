@@ -1,0 +1,11 @@
+"""Make an internet socket."""
+
+import socket
+
+EXPECT = "PermissionError"
+WHY = "Without a socket nothing can be sent, whatever interface exists."
+
+
+def attempt() -> str:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM):
+        return "made an AF_INET socket"

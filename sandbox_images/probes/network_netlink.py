@@ -1,0 +1,11 @@
+"""Make a netlink socket."""
+
+import socket
+
+EXPECT = "PermissionError"
+WHY = "Netlink configures interfaces, routes and firewalls."
+
+
+def attempt() -> str:
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW):
+        return "made an AF_NETLINK socket"

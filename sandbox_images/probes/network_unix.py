@@ -1,0 +1,11 @@
+"""Connect to a unix socket of the host, by path or by abstract name."""
+
+import socket
+
+EXPECT = "PermissionError"
+WHY = "Engine, agent and desktop sockets give away the host."
+
+
+def attempt() -> str:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM):
+        return "made an AF_UNIX socket"

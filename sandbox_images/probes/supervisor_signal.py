@@ -1,0 +1,12 @@
+"""Send a signal to PID 1."""
+
+import os
+import signal
+
+EXPECT = "PermissionError"
+WHY = "A stopped supervisor keeps no deadline."
+
+
+def attempt() -> str:
+    os.kill(1, signal.SIGCONT)
+    return "signalled PID 1"
