@@ -1,0 +1,23 @@
+"""Bounds of a package: what a reader of hostile trees may be made to do at most."""
+
+from __future__ import annotations
+
+KIB = 1024
+MIB = 1024 * KIB
+
+FILE_BYTES = 1 * MIB
+"""Largest file."""
+TREE_BYTES = 5 * MIB
+"""All files together."""
+FILES = 200
+"""Number of files."""
+PATH_CHARACTERS = 200
+"""Length of a path relative to the package."""
+PATH_LEVELS = 12
+"""Components of a path, the file's name included."""
+NESTING = 100
+"""Depth of brackets, and of the syntax tree of a module."""
+SCANNED_ENTRIES = 5000
+"""Directory entries looked at, ignored ones included, before a tree counts as having too many files."""
+CASES = 2000
+"""Test cases of a package; each runs in a process of its own."""
