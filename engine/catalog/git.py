@@ -1,0 +1,344 @@
+"""Git as short verbs that return plain values; the only module that uses GitPython.
+
+GitPython starts processes with a copy of this process's environment and lets a caller only add to it. So every command is
+`env -i NAME=VALUE … git …`: what this process inherited ends there, and git sees exactly `_environment`.
+
+A repository is never trusted to say how it wants to be read. Every verb but `init` and `update_refs` works in an empty
+repository of its own that lasts for one command, and borrows only the object directory (or the index file) of the real one:
+configuration, hooks, attributes, replacement and graft records of the real repository do not exist for them. `update_refs`
+must open the real one; its command line overrides what could start a program. Nothing here writes a work tree, since
+checking out applies filters.
+
+Answers are bytes or values split at NUL. Every command has a deadline.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from git import Git
+from git.exc import GitCommandNotFound
+
+from engine.errors import EngineFailure, StorageFull
+from engine.settings import tool_environment
+
+TIMEOUT_S = 30.0
+"""Deadline of one git command."""
+
+ZERO = "0" * 40
+"""Git's word for "does not exist" in a ref transaction."""
+
+AUTHOR = "Cloche <cloche@localhost>"
+
+_FULL_DISK = (b"No space left on device", b"Disk quota exceeded")
+
+_OVERRIDES = {
+    "core.hooksPath": "/dev/null",
+    "core.fsmonitor": "false",
+    "core.autocrlf": "false",
+    "core.attributesFile": "/dev/null",
+    "core.logAllRefUpdates": "false",
+    "core.fsync": "all",
+    "core.fsyncMethod": "fsync",
+    "init.templateDir": "",
+    "commit.gpgSign": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "fastimport.unpackLimit": "1",
+    "protocol.allow": "never",
+}
+
+
+class GitMissing(EngineFailure):
+    """There is no `git` on PATH."""
+
+    code = "git_missing"
+
+
+class GitFailed(EngineFailure):
+    """A git command ended with another code than 0, or passed its deadline; `stderr` is what it said."""
+
+    code = "git_failed"
+
+    def __init__(self, argv: Sequence[str], status: int, stderr: str) -> None:
+        said = stderr.strip()[-1000:]
+        super().__init__(f"git {argv[0]} ended with {status}: {said}", fix="Check the repository with `git fsck`.")
+        self.status = status
+        self.stderr = stderr
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What a commit object says. `committed_at` is in seconds since the epoch."""
+
+    revision: str
+    tree_id: str
+    parents: tuple[str, ...]
+    committed_at: int
+    subject: str
+
+
+@dataclass(frozen=True)
+class TreeEntry:
+    """One file of a tree: octal mode, object type and id, size in bytes (0 for what is no blob), path."""
+
+    mode: str
+    kind: str
+    object_id: str
+    size: int
+    path: str
+
+
+@dataclass(frozen=True)
+class IndexEntry:
+    """One line of an index: octal mode, blob id, merge stage (0 when merged), path."""
+
+    mode: str
+    object_id: str
+    stage: int
+    path: str
+
+
+@dataclass(frozen=True)
+class RefUpdate:
+    """One line of a ref transaction: `name` must be at `old` (`ZERO`: absent) and becomes `new` (`ZERO`: deleted)."""
+
+    name: str
+    new: str
+    old: str
+
+
+def blob_id(data: bytes) -> str:
+    """The id git gives a file with these bytes."""
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+
+
+def objects_of(repository: Path) -> Path:
+    """The object directory of a repository with a work tree."""
+    return repository / ".git" / "objects"
+
+
+def init(directory: Path) -> None:
+    """Make `directory` (which exists) a repository with the unborn branch `main`, from no template."""
+    _git(["init", "--quiet", "--template=", "--initial-branch=main", str(directory)])
+
+
+def init_staging(directory: Path, *, borrows: Path | None) -> None:
+    """Make `directory` a bare repository for new objects; it can see, and never writes, the object directory `borrows`."""
+    _git(["init", "--quiet", "--bare", "--template=", "--initial-branch=main", str(directory)])
+    if borrows is not None:
+        info = directory / "objects" / "info"
+        info.mkdir(exist_ok=True)
+        (info / "alternates").write_bytes(str(borrows).encode() + b"\n")
+
+
+def commit(objects: Path, revision: str) -> Commit:
+    """The commit `revision` in an object directory."""
+    return commits(objects, revision, limit=1)[0]
+
+
+def parse_commit(data: bytes) -> tuple[str, int]:
+    """Tree id and time of commit (seconds since the epoch) of a raw commit object.
+
+    Raises:
+        ValueError: `data` is no commit.
+    """
+    lines = data.partition(b"\n\n")[0].decode("utf-8", "replace").splitlines()
+    fields = {word: rest for word, _, rest in (line.partition(" ") for line in lines)}
+    if "tree" not in fields or "committer" not in fields:
+        raise ValueError("no commit object")
+    return fields["tree"], int(fields["committer"].rsplit(" ", 2)[1])
+
+
+def commits(objects: Path, revision: str, *, limit: int) -> list[Commit]:
+    """`revision` and its ancestors, newest first, at most `limit`."""
+    form = "%H%n%T%n%P%n%ct%n%s"
+    out = _git_in(objects, ["log", "-z", f"--max-count={limit}", f"--format=tformat:{form}", revision, "--"])
+    return [_commit(record) for record in _split(out)]
+
+
+def ancestors(objects: Path, revision: str) -> list[str]:
+    """`revision` and the ids of all its ancestors, newest first."""
+    return _git_in(objects, ["rev-list", revision, "--"]).decode("ascii").split()
+
+
+def tree(objects: Path, revision: str) -> list[TreeEntry]:
+    """Every file of the tree of a commit, in git's order."""
+    out = _git_in(objects, ["ls-tree", "-r", "-z", "-l", "--full-tree", revision])
+    return [_tree_entry(record) for record in _split(out)]
+
+
+def blobs(object_directories: Sequence[Path], names: Sequence[str]) -> list[bytes | None]:
+    """The contents of objects (`<id>`, `<commit>:<path>`), None for one that is missing; one process for all of them."""
+    if any("\n" in name for name in names):
+        raise ValueError("an object name cannot hold a line break")
+    out = _git_in(object_directories, ["cat-file", "--batch"], stdin="".join(f"{name}\n" for name in names).encode())
+    return list(_batch(out, names))
+
+
+def archive(objects: Path, revision: str) -> bytes:
+    """The tree of a commit as a tar archive. Attributes inside the tree can drop or rewrite files: hash what comes out."""
+    return _git_in(objects, ["archive", "--format=tar", revision])
+
+
+def note(objects: Path, notes: str, revision: str) -> bytes | None:
+    """The note on a commit in a notes commit (fanned out or not), None when there is none."""
+    found = [entry.object_id for entry in tree(objects, notes) if entry.path.replace("/", "") == revision]
+    return blobs([objects], found)[0] if found else None
+
+
+def diff(objects: Path, old: str, new: str) -> bytes:
+    """The difference of two commits as a patch; no external program and no text conversion takes part."""
+    options = ["-r", "-p", "-M", "--no-color", "--no-ext-diff", "--no-textconv", "--full-index"]
+    return _git_in(objects, ["diff-tree", *options, old, new, "--"])
+
+
+def fast_import(staging: Path, stream: bytes) -> None:
+    """Feed a `git fast-import` stream to a staging repository; the new objects lie in one pack there."""
+    _git(["fast-import", "--quiet", "--done", "--date-format=raw"], GIT_DIR=str(staging), stdin=stream)
+
+
+def ref(repository: Path, name: str) -> str | None:
+    """The object id a ref of a bare staging repository stands at, None when it does not exist."""
+    found = _git(["for-each-ref", "--format=%(objectname)", name], GIT_DIR=str(repository)).decode("ascii").split()
+    return found[0] if found else None
+
+
+def update_refs(repository: Path, updates: Iterable[RefUpdate]) -> None:
+    """Move refs of the repository with work tree `repository`, all or none, in this order.
+
+    Raises:
+        GitFailed: a ref is not at its `old` value, or another process holds its lock.
+    """
+    lines = [f"update {update.name}\0{update.new}\0{update.old}\0" for update in updates]
+    stream = "".join(["start\0", *lines, "prepare\0", "commit\0"]).encode()
+    _git(["update-ref", "--stdin", "-z"], GIT_DIR=str(repository / ".git"), stdin=stream)
+
+
+def read_index(index: Path) -> list[IndexEntry]:
+    """The entries of an index file; an absent file has none."""
+    out = _git_in((), ["ls-files", "--stage", "-z"], GIT_INDEX_FILE=str(index))
+    return [_index_entry(record) for record in _split(out)]
+
+
+def write_index(index: Path, objects: Path, revision: str) -> None:
+    """Write an index file (a new name) that holds the tree of a commit."""
+    _git_in(objects, ["read-tree", revision], GIT_INDEX_FILE=str(index))
+
+
+def _git_in(objects: Path | Sequence[Path], argv: Sequence[str], *, stdin: bytes = b"", **extra: str) -> bytes:
+    """Run in an empty repository that sees one object directory, or several through `alternates`."""
+    with _empty_repository() as git_dir:
+        extra["GIT_DIR"] = str(git_dir)
+        if isinstance(objects, Path):
+            extra["GIT_OBJECT_DIRECTORY"] = str(objects)
+        else:
+            lines = b"".join(str(path).encode() + b"\n" for path in objects)
+            (git_dir / "objects" / "info" / "alternates").write_bytes(lines)
+        return _git(argv, stdin=stdin, **extra)
+
+
+@contextmanager
+def _empty_repository() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="cloche-git-") as name:
+        git_dir = Path(name)
+        (git_dir / "objects" / "info").mkdir(parents=True)
+        (git_dir / "refs").mkdir()
+        (git_dir / "HEAD").write_bytes(b"ref: refs/heads/none\n")
+        yield git_dir
+
+
+def _environment(extra: Mapping[str, str]) -> dict[str, str]:
+    """All that git sees of its surroundings."""
+    name, _, address = AUTHOR.partition(" <")
+    return {
+        **tool_environment(),
+        "TZ": "UTC",
+        "GIT_CONFIG_NOSYSTEM": "1",  # no /etc/gitconfig
+        "GIT_CONFIG_GLOBAL": "/dev/null",  # no ~/.gitconfig
+        "GIT_ATTR_NOSYSTEM": "1",  # no /etc/gitattributes
+        "GIT_NO_REPLACE_OBJECTS": "1",  # refs/replace would show other bytes under an id
+        "GIT_OPTIONAL_LOCKS": "0",  # reading never writes
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_AUTHOR_NAME": name,
+        "GIT_AUTHOR_EMAIL": address.rstrip(">"),
+        "GIT_COMMITTER_NAME": name,
+        "GIT_COMMITTER_EMAIL": address.rstrip(">"),
+        **extra,
+    }
+
+
+def _git(argv: Sequence[str], *, stdin: bytes = b"", **extra: str) -> bytes:
+    """Run one git command to its end and give its standard output.
+
+    Raises:
+        GitMissing, GitFailed, StorageFull: as their names say.
+    """
+    variables = [f"{name}={value}" for name, value in _environment(extra).items()]
+    overrides = [part for name, value in _OVERRIDES.items() for part in ("-c", f"{name}={value}")]
+    command = ["env", "-i", *variables, "git", "--no-pager", *overrides, *argv]
+    with tempfile.TemporaryFile() as source:
+        source.write(stdin)
+        source.seek(0)
+        try:
+            status, out, err = Git("/").execute(
+                command,
+                istream=source,
+                with_extended_output=True,
+                with_exceptions=False,
+                stdout_as_string=False,
+                strip_newline_in_stdout=False,
+                kill_after_timeout=TIMEOUT_S,
+                start_new_session=True,  # Ctrl-C on a terminal must not end git half-way
+            )
+        except GitCommandNotFound as error:
+            raise GitMissing("there is no `env` on PATH.", fix="Install coreutils.") from error
+    assert isinstance(out, bytes)
+    if status == 127:
+        raise GitMissing("there is no `git` on PATH.", fix="Install git (Debian: apt-get install git).")
+    if status != 0:
+        said = err if isinstance(err, str) else bytes(err).decode("utf-8", "backslashreplace")
+        if any(sign in said.encode("utf-8", "replace") for sign in _FULL_DISK):
+            raise StorageFull(f"git {argv[0]}: no space left.", fix="Free disk space, then run it again.")
+        raise GitFailed(argv, status, said)
+    return out
+
+
+def _split(out: bytes) -> list[bytes]:
+    return out.split(b"\0")[:-1]
+
+
+def _commit(record: bytes) -> Commit:
+    revision, tree_id, parents, seconds, subject = record.decode("utf-8", "replace").split("\n", 4)
+    return Commit(revision, tree_id, tuple(parents.split()), int(seconds), subject)
+
+
+def _tree_entry(record: bytes) -> TreeEntry:
+    fields, _, path = record.partition(b"\t")
+    mode, kind, object_id, size = fields.decode("ascii").split()
+    return TreeEntry(mode, kind, object_id, 0 if size == "-" else int(size), path.decode("utf-8", "surrogateescape"))
+
+
+def _index_entry(record: bytes) -> IndexEntry:
+    fields, _, path = record.partition(b"\t")
+    mode, object_id, stage = fields.decode("ascii").split()
+    return IndexEntry(mode, object_id, int(stage), path.decode("utf-8", "surrogateescape"))
+
+
+def _batch(out: bytes, names: Sequence[str]) -> Iterator[bytes | None]:
+    """Read the answers of `cat-file --batch`: `<id> <type> <size>`, the bytes, a line break; or `<name> missing`."""
+    at = 0
+    for name in names:
+        end = out.index(b"\n", at)
+        header, at = out[at:end], end + 1
+        if header == f"{name} missing".encode():
+            yield None
+            continue
+        size = int(header.rsplit(b" ", 1)[1])
+        yield out[at : at + size]
+        at += size + 1
