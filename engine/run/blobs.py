@@ -1,0 +1,63 @@
+"""Values too large for a journal line: files named by the SHA-256 of their text, durable before the line that names them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from cloche_guest import codec
+
+from engine.errors import EngineFailure
+from engine.files import make_directory, sha256_hex, write_atomic
+from engine.run.journal import JournalDamaged
+
+INLINE_BYTES = 64 * 1024
+"""Encoded values longer than this lie in a blob."""
+
+_NAME = re.compile(r"[0-9a-f]{64}")
+
+
+class BlobStore:
+    """The folder `blobs/` of one run."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def put(self, raw: bytes) -> str:
+        """Keep the text of an encoded value; returns its name.
+
+        Raises:
+            StorageFull, EngineFailure: it could not be written.
+        """
+        name = sha256_hex(raw)
+        path = self._folder / name
+        if not path.exists():
+            make_directory(self._folder)
+            write_atomic(path, raw)
+        return name
+
+    def get(self, name: str) -> Any:
+        """The encoded value.
+
+        Raises:
+            JournalDamaged: the file is missing or holds something else.
+        """
+        path = self._folder / name
+        if not _NAME.fullmatch(name):
+            raise JournalDamaged(path, 0, "is no name of a blob")
+        try:
+            raw = path.read_bytes()
+        except FileNotFoundError as error:
+            raise JournalDamaged(path, 0, "the journal names this blob and it is not there") from error
+        except OSError as error:
+            raise EngineFailure(f"cannot read {path}: {error.strerror}.") from error
+        if sha256_hex(raw) != name:
+            raise JournalDamaged(path, 0, "was changed after it was written")
+        return json.loads(raw)
+
+
+def text_of(encoded: Any) -> bytes:
+    """The bytes that a value takes, in a line as in a blob."""
+    return codec.text(encoded).encode()

@@ -1,0 +1,231 @@
+"""A journal folded into what matters for going on: generations, records of calls, decisions.
+
+The fold refuses events that cannot have been written in this order; it decides nothing about replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from engine.run.calls import CallKey
+from engine.run.events import (
+    Artifact,
+    CallCompleted,
+    CallFailed,
+    CallStarted,
+    CallUnknown,
+    CellEnded,
+    CellStarted,
+    Decision,
+    Line,
+    Output,
+    RunCreated,
+    RunFinished,
+    RunStarted,
+)
+from engine.run.status import FINAL, Status
+
+Outcome = CallCompleted | CallFailed
+
+
+class Inconsistent(ValueError):
+    """An event that cannot stand where it stands; the text says why."""
+
+
+@dataclass
+class Record:
+    """One execution of a call. `outcome` is None while it runs and for ever when nobody saw its end (unknown).
+
+    `rerun`: a person decided that this unknown attempt is made again.
+    """
+
+    seq: int
+    generation: int
+    started_at: float
+    started: CallStarted
+    outcome: Outcome | None = None
+    ended_at: float | None = None
+    rerun: bool = False
+    lost: bool = False
+
+    @property
+    def key(self) -> CallKey:
+        return self.started.key
+
+
+@dataclass
+class Generation:
+    """One attempt at the run, in at most one cell. `last_at` is when its last event was written."""
+
+    number: int
+    started_at: float
+    started: RunStarted
+    last_at: float
+    cell: CellStarted | None = None
+    cell_end: CellEnded | None = None
+    finished: RunFinished | None = None
+    outputs: list[Output] = field(default_factory=list)
+
+    @property
+    def active_s(self) -> float:
+        """Seconds that it took: its own figure, or the time to its last event when it died."""
+        return self.finished.active_s if self.finished else max(0.0, self.last_at - self.started_at)
+
+    @property
+    def told_of_the_program(self) -> bool:
+        """True when the program itself raised out of its entry, so that its end names the call that left it, if one did."""
+        end = self.finished
+        return end is not None and end.status is Status.FAILED and end.reason == "program"
+
+
+@dataclass
+class History:
+    """The fold. `places` maps (scope, function, n) to its records in order; `records` maps the `s` of their start."""
+
+    created: RunCreated | None = None
+    created_at: float = 0.0
+    generations: list[Generation] = field(default_factory=list)
+    records: dict[int, Record] = field(default_factory=dict)
+    places: dict[tuple[str, str, int], list[Record]] = field(default_factory=dict)
+    starts: dict[int, list[Record]] = field(default_factory=dict)
+    artifacts: dict[str, Artifact] = field(default_factory=dict)
+    decisions: list[Decision] = field(default_factory=list)
+    replies_used: set[int] = field(default_factory=set)
+    executions: int = 0
+    seq: int = 0
+
+    @property
+    def generation(self) -> int:
+        """Number of the current generation; 0 before the first."""
+        return len(self.generations)
+
+    @property
+    def finished(self) -> RunFinished | None:
+        """How the current generation ended; None while it runs, and when its owner died."""
+        return self.generations[-1].finished if self.generations else None
+
+    @property
+    def is_final(self) -> bool:
+        """True when nothing may follow."""
+        return self.finished is not None and self.finished.status in FINAL
+
+    def latest(self, key: CallKey) -> Record | None:
+        """The last record with exactly this key."""
+        found = [record for record in self.at(key) if record.key == key]
+        return found[-1] if found else None
+
+    def at(self, key: CallKey) -> list[Record]:
+        """All records with the scope, function and n of this key, whatever their arguments."""
+        return self.places.get((key.scope, key.fn, key.n), [])
+
+    def open_records(self) -> list[Record]:
+        """Records without an outcome that no event calls unknown yet."""
+        return [record for record in self.records.values() if record.outcome is None and not record.lost]
+
+    def cap(self, configured: int) -> int:
+        """The cap that holds: the one of run.json or the last one that a person raised it to."""
+        raised = [decision.value for decision in self.decisions if decision.what == "raise_cap"]
+        return int(raised[-1]) if raised else configured
+
+    def unended_cells(self) -> list[str]:
+        """Cells of earlier generations whose end nobody recorded."""
+        return [g.cell.cell for g in self.generations if g.cell and (g.cell_end is None or g.cell_end.left)]
+
+    def apply(self, line: Line) -> None:
+        """Take in the next line.
+
+        Raises:
+            Inconsistent: it cannot follow what came before.
+        """
+        self._check_place(line)
+        event = line.event
+        match event:
+            case RunCreated():
+                self.created, self.created_at = event, line.at
+            case RunStarted():
+                self.generations.append(Generation(line.generation, line.at, event, line.at))
+            case RunFinished():
+                self._current(line).finished = event
+            case CellStarted():
+                self._current(line).cell = event
+            case CellEnded():
+                self._end_cell(event)
+            case Output():
+                self._current(line).outputs.append(event)
+            case Artifact():
+                self.artifacts[event.path] = event
+            case Decision():
+                self._decide(event)
+            case CallStarted():
+                self._start(line, event)
+            case CallCompleted() | CallFailed():
+                self._end(line, event)
+            case CallUnknown():
+                self._record(event.of).lost = True
+            case _:
+                assert_never(event)
+        self.seq = line.seq
+        if self.generations and not isinstance(event, RunFinished):
+            self.generations[-1].last_at = line.at
+
+    def _check_place(self, line: Line) -> None:
+        if (self.created is None) != isinstance(line.event, RunCreated):
+            raise Inconsistent("the first event, and no other, creates the run")
+        starts = isinstance(line.event, RunStarted)
+        if line.generation != self.generation + starts:
+            raise Inconsistent(f"carries generation {line.generation} in generation {self.generation}")
+        if self.is_final:
+            raise Inconsistent("follows the end of the run")
+        if self.finished is not None and not starts and not isinstance(line.event, Decision | RunFinished | CellEnded):
+            raise Inconsistent("follows the end of its generation")
+
+    def _current(self, line: Line) -> Generation:
+        if not self.generations:
+            raise Inconsistent(f"{line.event.e} stands before the first generation")
+        return self.generations[-1]
+
+    def _end_cell(self, event: CellEnded) -> None:
+        for generation in self.generations:
+            if generation.cell is not None and generation.cell.cell == event.cell:
+                generation.cell_end = event
+                return
+        raise Inconsistent(f"ends the cell {event.cell}, which was never started")
+
+    def _decide(self, event: Decision) -> None:
+        self.decisions.append(event)
+        if event.what == "rerun":
+            self._record(event.of).rerun = True
+
+    def _start(self, line: Line, event: CallStarted) -> None:
+        self._current(line)
+        record = Record(line.seq, line.generation, line.at, event)
+        self.records[line.seq] = record
+        self.places.setdefault((event.key.scope, event.key.fn, event.key.n), []).append(record)
+        self.starts.setdefault(line.generation, []).append(record)
+        self.executions += event.counted
+
+    def _end(self, line: Line, event: Outcome) -> None:
+        record = self._record(event.of)
+        if record.outcome is not None:
+            raise Inconsistent(f"ends the call {event.of} a second time")
+        record.outcome, record.ended_at = event, line.at
+        self.replies_used.update(index for index in event.facts.get("replies", ()) if type(index) is int)
+
+    def _record(self, of: int) -> Record:
+        if of not in self.records:
+            raise Inconsistent(f"is about the call {of}, which was never started")
+        return self.records[of]
+
+
+def fold(lines: Iterable[Line]) -> History:
+    """All lines, in order.
+
+    Raises:
+        Inconsistent: as `History.apply`.
+    """
+    history = History()
+    for line in lines:
+        history.apply(line)
+    return history

@@ -1,0 +1,255 @@
+"""The fold of a journal into a RunView, and state.json, which keeps one for tools. The journal alone is the truth."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from cloche_guest import codec
+from pydantic import ValidationError
+
+from engine.files import write_atomic
+from engine.run.blobs import text_of
+from engine.run.events import CallCompleted, CallFailed, CallStarted, ErrorText
+from engine.run.history import Generation, History, Record
+from engine.run.spec import RunSpec
+from engine.run.status import Status
+from engine.run.store import Run, read_state
+from engine.run.view import (
+    ArtifactView,
+    CallView,
+    Clipped,
+    GenerationView,
+    GroupView,
+    Node,
+    RunView,
+)
+from engine.run.wording import clean
+
+ARGUMENT_CHARACTERS = 300
+RESULT_CHARACTERS = 2048
+ERROR_CHARACTERS = 2048
+
+
+def view_of(run: Run) -> RunView:
+    """The run as it stands now: from state.json when that is up to date, else folded anew.
+
+    Raises:
+        JournalDamaged: names what does not hold what was recorded.
+    """
+    owned = run.is_owned()
+    kept = None if owned else _kept(run)
+    if kept is not None:
+        return kept
+    _, history = run.read()
+    return project(run, history, owned=owned)
+
+
+def _kept(run: Run) -> RunView | None:
+    known = read_state(run.state_path)
+    try:
+        if known is None or known.get("size") != run.journal_path.stat().st_size:
+            return None
+        view = RunView.model_validate(known["view"])
+    except (OSError, KeyError, ValidationError):
+        return None
+    return None if view.status is Status.RUNNING else view
+
+
+def write_state(run: Run, view: RunView, *, size: int, head: str) -> None:
+    """Replace state.json. `size` and `head` belong to the journal that the view was folded from."""
+    state = {"version": 1, "seq": view.seq, "size": size, "head": head, "view": view.model_dump(mode="json")}
+    write_atomic(run.state_path, json.dumps(state, ensure_ascii=False).encode(), durable=False)
+
+
+def project(run: Run, history: History, *, owned: bool) -> RunView:
+    """The view of a fold. `owned`: a living process executes the run; without one, a run that did not end is interrupted."""
+    spec = run.spec
+    status, reason, message = _standing(history, owned)
+    end = history.finished
+    shown = [records[-1] for records in history.places.values()]
+    return RunView(
+        seq=history.seq,
+        **_fixed(spec),
+        status=status,
+        reason=reason,
+        message=message,
+        error=end.error if end else None,
+        result=_result(run, history),
+        ended_at=history.generations[-1].last_at if end else None,
+        active_s=round(sum(generation.active_s for generation in history.generations), 6),
+        executions=history.executions,
+        cap=history.cap(spec.cap),
+        calls_made=len(shown),
+        failed_calls=sum(isinstance(record.outcome, CallFailed) for record in shown),
+        generations=[_generation(generation, history, owned) for generation in history.generations],
+        calls=_tree(history, owned),
+        artifacts=[ArtifactView(**artifact.body()) for artifact in history.artifacts.values()],
+        deliveries=[record.seq for record in shown if record.outcome and "delivers" in record.outcome.facts],
+        unasked=list(end.unasked) if end else [],
+    )
+
+
+def _fixed(spec: RunSpec) -> dict[str, Any]:
+    return {
+        "run_id": spec.run_id,
+        "kind": spec.kind,
+        "session": spec.session,
+        "workflow_id": spec.workflow_id,
+        "revision": spec.revision,
+        "tree_id": spec.tree_id,
+        "snapshot_digest": spec.snapshot_digest,
+        "pins": spec.pins,
+        "permissions": list(spec.permissions),
+        "workspace": spec.workspace,
+        "model": spec.model,
+        "task": clip(spec.task, RESULT_CHARACTERS),
+        "created_at": spec.created_at,
+    }
+
+
+def _standing(history: History, owned: bool) -> tuple[Status, str, str]:
+    end = history.finished
+    if end is not None and not (owned and end.status is not Status.COMPLETED and end.status is not Status.CANCELLED):
+        return end.status, end.reason, end.message
+    if owned:
+        return Status.RUNNING, "", ""
+    if not history.generations:
+        return Status.INTERRUPTED, "not_started", "the run was created and nothing was executed yet"
+    return Status.INTERRUPTED, "owner_lost", "the process that executed it is gone"
+
+
+def _result(run: Run, history: History) -> Clipped | None:
+    end = history.finished
+    if end is None or end.status is not Status.COMPLETED:
+        return None
+    return clip(run.value(end.result, end.blob), RESULT_CHARACTERS)
+
+
+def clip(encoded: Any, limit: int) -> Clipped:
+    """JSON text of an encoded value for people."""
+    text = codec.text(encoded)
+    return Clipped(text=clean(text, limit), size=len(text.encode()), whole=len(text) <= limit)
+
+
+def _generation(generation: Generation, history: History, owned: bool) -> GenerationView:
+    end, cell, gone = generation.finished, generation.cell, generation.cell_end
+    running = owned and generation.number == history.generation and end is None
+    return GenerationView(
+        number=generation.number,
+        started_at=generation.started_at,
+        active_s=round(generation.active_s, 6),
+        status=end.status if end else Status.RUNNING if running else Status.INTERRUPTED,
+        reason=end.reason if end else "" if running else "owner_lost",
+        pid=generation.started.pid,
+        host=generation.started.host,
+        torn=generation.started.torn,
+        cell=cell.cell if cell else "",
+        image=cell.image if cell else "",
+        runtime=cell.runtime if cell else "",
+        cause=gone.cause if gone else "",
+        detail=gone.detail if gone else "",
+        exit=gone.exit if gone else None,
+        stragglers=gone.stragglers if gone else 0,
+        notes=list(gone.notes) if gone else [],
+        usage=dict(gone.usage) if gone else {},
+        stdout_bytes=sum(output.size for output in generation.outputs if output.stream == "stdout"),
+        stderr_bytes=sum(output.size for output in generation.outputs if output.stream == "stderr"),
+        cut_bytes=sum(output.cut for output in generation.outputs),
+    )
+
+
+def _tree(history: History, owned: bool) -> list[Node]:
+    """Calls in the order in which their places were first reached, below their phases and dependencies."""
+    top: list[Node] = []
+    open_groups: list[tuple[tuple[str, str], list[Node]]] = []
+    for records in history.places.values():
+        path = _path(records[-1])
+        same = 0
+        while same < min(len(path), len(open_groups)) and open_groups[same][0] == path[same]:
+            same += 1
+        del open_groups[same:]
+        for kind, name in path[same:]:
+            group = GroupView.model_validate({"kind": kind, "name": name, "items": []})
+            (open_groups[-1][1] if open_groups else top).append(group)
+            open_groups.append(((kind, name), group.items))
+        (open_groups[-1][1] if open_groups else top).append(_call(records, history, owned))
+    return top
+
+
+def _path(record: Record) -> list[tuple[str, str]]:
+    phases = [("phase", name) for name in record.started.phase]
+    return phases + [("dependency", part) for part in record.key.scope.split("/") if part]
+
+
+def _call(records: list[Record], history: History, owned: bool) -> CallView:
+    record = records[-1]
+    outcome = record.outcome
+    return CallView(
+        seq=record.seq,
+        **record.key._asdict(),
+        status=_call_status(record, history, owned),
+        replayed=outcome is not None and record.generation < history.generation,
+        attempts=len(records),
+        generation=record.generation,
+        counted=record.started.counted,
+        label=record.started.label,
+        site=record.started.site,
+        arguments=_arguments(record.started),
+        result=_call_result(outcome) if isinstance(outcome, CallCompleted) else "",
+        error=_call_error(record),
+        started_at=record.started_at,
+        duration_s=None if record.ended_at is None else round(record.ended_at - record.started_at, 6),
+        facts=dict(outcome.facts) if outcome else {},
+    )
+
+
+def _call_status(record: Record, history: History, owned: bool) -> str:
+    match record.outcome:
+        case CallCompleted():
+            return "completed"
+        case CallFailed():
+            return "failed"
+    running = owned and record.generation == history.generation and not record.lost and history.finished is None
+    return "running" if running else "unknown"
+
+
+def _arguments(started: CallStarted) -> str:
+    if started.args_blob:
+        return f"(large, in blobs/{started.args_blob[:12]}…)"
+    return clean(codec.text(started.args), ARGUMENT_CHARACTERS)
+
+
+def _call_result(outcome: CallCompleted) -> str:
+    if outcome.unencodable:
+        return ""
+    return f"(large, in blobs/{outcome.blob[:12]}…)" if outcome.blob else clean(codec.text(outcome.result), 300)
+
+
+def _call_error(record: Record) -> ErrorText | None:
+    outcome = record.outcome
+    if isinstance(outcome, CallFailed):
+        return ErrorText(type=outcome.type, message=clean(outcome.message, ERROR_CHARACTERS))
+    if isinstance(outcome, CallCompleted) and outcome.unencodable:
+        return ErrorText(type=UNENCODABLE, message=outcome.unencodable)
+    return None
+
+
+UNENCODABLE = "UnencodableResult"
+"""Type name of the CallError that stands for a result which cannot be recorded."""
+
+
+def result_of(run: Run) -> Any:
+    """The whole result of a completed run, in codec form; None for a run that has none.
+
+    Raises:
+        JournalDamaged: as `view_of`.
+    """
+    _, history = run.read()
+    end = history.finished
+    return None if end is None or end.status is not Status.COMPLETED else run.value(end.result, end.blob)
+
+
+def size_of(encoded: Any) -> int:
+    """Bytes of an encoded value's text."""
+    return len(text_of(encoded))

@@ -1,0 +1,132 @@
+"""What becomes of a call when a run goes on: replay its record, execute it, or stop. Pure; docs/concepts tells the rules.
+
+1. A completed record with this key is given back.
+2. A failed one executes again if its CallError ended the program in some generation, or if its generation came to no end of
+   the program and nothing shows that the failure was handled: no later call was started in its scope, an enclosing one, or in
+   a dependency called from there. Otherwise the failure is raised again.
+3. One without outcome executes again when that does no harm; otherwise a person decides.
+4. Another record at the same place means that the pinned code asked something else this time: a divergence. No record there
+   at all: the call is new and executes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from engine.run.calls import CallKey, Effects
+from engine.run.events import CallFailed
+from engine.run.history import History, Record
+
+
+class OnUnknown(StrEnum):
+    """What a person decided beforehand about calls of unknown outcome."""
+
+    RERUN = "rerun"
+    HALT = "halt"
+
+
+class Why(StrEnum):
+    """Why a call is executed."""
+
+    NEW = "new"
+    FAILED_BEFORE = "failed_before"
+    UNKNOWN_BEFORE = "unknown_before"
+    DIVERGENCE_ACCEPTED = "divergence_accepted"
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Give back the outcome of this record."""
+
+    record: Record
+
+
+@dataclass(frozen=True)
+class Execute:
+    """Execute the call."""
+
+    why: Why
+
+
+@dataclass(frozen=True)
+class AskPerson:
+    """Stop: this record's outcome is unknown and executing again may do harm."""
+
+    record: Record
+
+
+@dataclass(frozen=True)
+class Diverged:
+    """Stop: this record stands where the call stands and had other arguments."""
+
+    record: Record
+
+
+Step = Replay | Execute | AskPerson | Diverged
+
+
+def decide(
+    history: History,
+    key: CallKey,
+    *,
+    effects: Effects,
+    on_unknown: OnUnknown | None = None,
+    accept_divergence: bool = False,
+) -> Step:
+    """What to do with the call `key` in the current pass."""
+    record = history.latest(key)
+    if record is None:
+        others = history.at(key)
+        if not others:
+            return Execute(Why.NEW)
+        return Execute(Why.DIVERGENCE_ACCEPTED) if accept_divergence else Diverged(others[-1])
+    if record.outcome is None:
+        return _unknown(record, effects, on_unknown)
+    if isinstance(record.outcome, CallFailed) and executes_again(history, record):
+        return Execute(Why.FAILED_BEFORE)
+    return Replay(record)
+
+
+def _unknown(record: Record, effects: Effects, on_unknown: OnUnknown | None) -> Step:
+    if record.rerun or on_unknown is OnUnknown.RERUN:
+        return Execute(Why.UNKNOWN_BEFORE)
+    if on_unknown is OnUnknown.HALT or effects is Effects.SOME:
+        return AskPerson(record)
+    return Execute(Why.UNKNOWN_BEFORE)
+
+
+def executes_again(history: History, record: Record) -> bool:
+    """True for a failed record whose failure the program did not handle, as far as the journal shows."""
+    later = history.generations[record.generation - 1 :]
+    told = [generation for generation in later if generation.told_of_the_program]
+    if any(generation.finished and generation.finished.cause == record.seq for generation in told):
+        return True
+    if told:
+        return False
+    return not any(
+        other.seq > record.seq and _shows_handling(other.key.scope, record.key.scope)
+        for other in history.starts.get(record.generation, [])
+    )
+
+
+def _shows_handling(started: str, failed: str) -> bool:
+    """True when code that starts a call in `started` can only get there once a failure in `failed` was handled.
+
+    Dependencies run on the line of their caller, so a call in one of them counts like a call of the caller.
+    """
+    return _encloses(started, failed) or _encloses(failed, started)
+
+
+def _encloses(outer: str, inner: str) -> bool:
+    return outer in ("/", inner) or inner.startswith(f"{outer}/")
+
+
+def unasked(history: History, asked: set[CallKey]) -> list[int]:
+    """The `s` of completed records that a pass never asked for, in order."""
+    found = []
+    for records in history.places.values():
+        for record in records:
+            if record.outcome is not None and not isinstance(record.outcome, CallFailed) and record.key not in asked:
+                found.append(record.seq)
+    return sorted(found)
