@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.package.pins import parse, pins_of, spelling_of
+from engine.package.vocabulary import DEFAULT_PERMISSIONS
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,16 @@ def summarise(pyproject: bytes) -> Summary:
         version=_text(project, "version"),
         description=_text(project, "description").strip(),
         keywords=_texts(project, "keywords"),
-        permissions=_texts(tool if isinstance(tool, dict) else {}, "permissions"),
+        permissions=_permissions(tool),
         pins=pins_of(pyproject),
     )
+
+
+def _permissions(tool: object) -> tuple[str, ...]:
+    """What is declared; a package that declares nothing has the default."""
+    if isinstance(tool, dict) and "permissions" in tool:
+        return _texts(tool, "permissions")
+    return DEFAULT_PERMISSIONS
 
 
 def _text(table: Mapping[str, Any], key: str) -> str:

@@ -16,12 +16,16 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import structlog
+
 from engine.catalog import git, refs, sources, worktree
-from engine.catalog.refs import NOTES, CorruptEntry
+from engine.catalog.refs import NOTES
 from engine.catalog.trees import tree_of
 from engine.errors import EngineFailure
 from engine.files import Locked, fsync_directory, lock, make_directory, remove_tree, storage, write_atomic
 from engine.ids import REVISION, WORKFLOW_ID
+
+_log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
@@ -113,19 +117,22 @@ def complete_locked(catalog: Path, workflow_id: str) -> None:
 
 
 def finish(catalog: Path, intent: Intent) -> None:
-    """Let note, work tree, index and `sources.json` follow the branch, then remove the intent."""
+    """Let note, work tree, index and `sources.json` follow the branch, then remove the intent.
+
+    A branch at a third revision was moved by the owner's own git; then everything else is the owner's too.
+    """
     project = catalog / "workflow" / intent.workflow_id
     active = refs.active_revision(project)
-    if active == intent.new_revision:
+    if active == intent.old_revision:
+        _move_note(project, intent, intent.old_note or git.ZERO)
+    elif active == intent.new_revision:
         sources.authorise(catalog, intent.workflow_id)
         _move_note(project, intent, intent.new_note)
         new = tree_of(project, intent.new_revision)
         old = new if intent.old_revision is None else tree_of(project, intent.old_revision)
         worktree.bring_forward(project, revision=intent.new_revision, old=old, new=new)
-    elif active == intent.old_revision:
-        _move_note(project, intent, intent.old_note or git.ZERO)
     else:
-        raise CorruptEntry(intent.workflow_id, f"branch main moved to {active} while a publication was unfinished")
+        _log.warning("publication.overtaken", workflow_id=intent.workflow_id, active=active)
     withdraw(catalog, intent.workflow_id)
 
 
