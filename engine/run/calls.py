@@ -44,7 +44,7 @@ class RunContext:
 class CallRequest:
     """One execution. `args` are the decoded bound arguments, still untrusted; `idempotency_key` is run id + call key.
 
-    `replies_used` are the indexes of scripted replies that completed calls of this run already took.
+    `replies_used` are the indexes of scripted replies that calls of this run took, as told in their facts `replies`.
     """
 
     key: CallKey
@@ -57,20 +57,26 @@ class CallRequest:
 
 @dataclass(frozen=True)
 class CallResult:
-    """What a handler gives: a value for the codec, and facts for the record that the program never sees (e.g. `reply`, `usage`)."""
+    """What a handler gives: a value for the codec, and facts for the record that the program never sees (e.g. `replies`, `usage`)."""
 
     value: Any
     facts: dict[str, Any]
 
 
 class CallFailed(Exception):
-    """The call itself failed; recorded as `call.failed` and raised in the program as CallError. Not for our own bugs."""
+    """The call itself failed; recorded as `call.failed` and raised in the program as CallError. Not for our own bugs.
 
-    def __init__(self, type_name: str, message: str, traceback: str = "") -> None:
+    `facts` go into the record beside the failure, as those of a CallResult do.
+    """
+
+    def __init__(
+        self, type_name: str, message: str, traceback: str = "", *, facts: dict[str, Any] | None = None
+    ) -> None:
         super().__init__(f"{type_name}: {message}")
         self.type_name = type_name
         self.message = message
         self.traceback = traceback
+        self.facts = facts or {}
 
 
 class CallHandler(Protocol):

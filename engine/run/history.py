@@ -66,6 +66,7 @@ class Generation:
     cell: CellStarted | None = None
     cell_end: CellEnded | None = None
     finished: RunFinished | None = None
+    ended_at: float | None = None
     outputs: list[Output] = field(default_factory=list)
 
     @property
@@ -147,7 +148,8 @@ class History:
             case RunStarted():
                 self.generations.append(Generation(line.generation, line.at, event, line.at))
             case RunFinished():
-                self._current(line).finished = event
+                generation = self._current(line)
+                generation.finished, generation.ended_at = event, line.at
             case CellStarted():
                 self._current(line).cell = event
             case CellEnded():

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 from cloche_guest import codec
 from pydantic import ValidationError
 
+from engine.errors import EngineFailure
 from engine.files import write_atomic
 from engine.run.blobs import text_of
 from engine.run.events import CallCompleted, CallFailed, CallStarted, ErrorText
@@ -41,8 +43,12 @@ def view_of(run: Run) -> RunView:
     kept = None if owned else _kept(run)
     if kept is not None:
         return kept
-    _, history = run.read()
-    return project(run, history, owned=owned)
+    journal, history = run.read()
+    view = project(run, history, owned=owned)
+    if not owned:
+        with suppress(EngineFailure):  # a copy for the next reader; the journal is what counts
+            write_state(run, view, size=journal.size + journal.torn, head=journal.head)
+    return view
 
 
 def _kept(run: Run) -> RunView | None:
@@ -76,7 +82,7 @@ def project(run: Run, history: History, *, owned: bool) -> RunView:
         message=message,
         error=end.error if end else None,
         result=_result(run, history),
-        ended_at=history.generations[-1].last_at if end else None,
+        ended_at=history.generations[-1].ended_at if end else None,
         active_s=round(sum(generation.active_s for generation in history.generations), 6),
         executions=history.executions,
         cap=history.cap(spec.cap),
@@ -110,7 +116,7 @@ def _fixed(spec: RunSpec) -> dict[str, Any]:
 
 def _standing(history: History, owned: bool) -> tuple[Status, str, str]:
     end = history.finished
-    if end is not None and not (owned and end.status is not Status.COMPLETED and end.status is not Status.CANCELLED):
+    if end is not None:
         return end.status, end.reason, end.message
     if owned:
         return Status.RUNNING, "", ""
