@@ -111,7 +111,7 @@ class CellLost(SandboxError):
 
 
 class ExchangeError(SandboxError):
-    """What a cell sent breaks the protocol. Leaves, one per way, are in `engine.sandbox.exchange`."""
+    """What a cell sent breaks the protocol. Leaves, one per way, are in `engine.sandbox.violations`."""
 
     code = "exchange"
 

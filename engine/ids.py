@@ -30,6 +30,11 @@ def new_nonce() -> str:
     return secrets.token_hex(16)
 
 
+def new_home_id() -> str:
+    """Names a home in the labels of its containers, 32 hex digits."""
+    return secrets.token_hex(16)
+
+
 def new_seed() -> bytes:
     """16 random bytes for recorded draws."""
     return secrets.token_bytes(16)

@@ -15,9 +15,10 @@ class RunJob:
     seed: str
     deadline_s: float
 
-    def to_wire(self) -> dict[str, Any]:
-        """The `job` field of the frame."""
-        return {"kind": "run", **asdict(self)}
+    def to_wire(self, *, task_part: int | None = None) -> dict[str, Any]:
+        """The `job` field of the frame; with the number of the part that holds a large task instead of it."""
+        task = {"task": self.task} if task_part is None else {"task_part": task_part}
+        return {"kind": "run", "entry": self.entry, **task, "seed": self.seed, "deadline_s": self.deadline_s}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,449 @@
+"""The only place that speaks to the container engine (Docker API 1.41 and later, through the Docker SDK).
+
+Every call has a deadline, and what the SDK, its HTTP client and the engine say is translated here, most specific first.
+Blocking: async callers use threads. It kills and removes nothing that lacks Cloche's labels, and changes nothing of the
+engine's configuration.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import docker
+import docker.errors
+import requests.exceptions
+import urllib3.exceptions
+
+from engine.errors import EngineTimeout, SandboxError, SandboxUnavailable
+from engine.files import storage
+
+DEFAULT_HOST = "unix:///var/run/docker.sock"
+OLDEST_API, NEWEST_API = (1, 41), (1, 47)
+LABEL = "io.cloche."
+HOME_LABEL = LABEL + "home"
+KILL_WAIT_S = 10.0
+
+
+class EngineUnreachable(SandboxUnavailable):
+    """Nothing answers at the engine's address, or it may not be used."""
+
+    code = "engine_unreachable"
+
+
+class EngineTooOld(SandboxUnavailable):
+    """The engine speaks an older API than the one whose answers we can compare."""
+
+    code = "engine_too_old"
+
+
+class EngineConnectionLost(SandboxError):
+    """The engine broke the connection during a call: it stopped or restarts."""
+
+    code = "engine_connection_lost"
+
+
+class EngineRefused(SandboxError):
+    """The engine answered with an error of its own."""
+
+    code = "engine_refused"
+
+
+class ImageMissing(SandboxUnavailable):
+    """The engine does not have the image that a cell was to be made of."""
+
+    code = "image_missing"
+
+
+class RuntimeMissing(SandboxUnavailable):
+    """The engine does not have the runtime that was asked for."""
+
+    code = "runtime_missing"
+
+
+class ContainerGone(SandboxError):
+    """The engine knows no such container."""
+
+    code = "container_gone"
+
+
+class NotOurs(SandboxError):
+    """A container without Cloche's labels was about to be killed or removed. It was left alone."""
+
+    code = "not_ours"
+
+
+@dataclass(frozen=True)
+class EngineVersion:
+    """What answers: its version, and API as (major, minor)."""
+
+    version: str
+    api: tuple[int, int]
+    minimum_api: tuple[int, int]
+    os: str
+    architecture: str
+
+
+@dataclass(frozen=True)
+class Container:
+    """One container in the engine's list. `state` is the engine's word, e.g. `running`, `exited`, `removing`."""
+
+    id: str
+    name: str
+    state: str
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class EngineEvent:
+    """Something that the engine did or saw with a container: `kill`, `oom`, `die`, `destroy`, …"""
+
+    action: str
+    attributes: Mapping[str, str]
+
+
+class Engine:
+    """A connection to one engine, made at the first call.
+
+    `timeout_s` bounds each call: the engine's silence, that is, which for the short answers used here is the call.
+    """
+
+    def __init__(self, host: str = "", *, timeout_s: float = 60.0) -> None:
+        self.host = host or DEFAULT_HOST
+        self.timeout_s = timeout_s
+        self._client: Any = None
+        self._version: EngineVersion | None = None
+        self._ours: set[str] = set()
+
+    # the engine itself
+
+    def ping(self) -> None:
+        """Return when the engine answers.
+
+        Raises:
+            EngineUnreachable, EngineTooOld, EngineTimeout: it does not, or not in time.
+        """
+        with self._translated("ping"):
+            self._api().ping()
+
+    def version(self) -> EngineVersion:
+        """What answers; asked once per connection."""
+        self._api()
+        assert self._version is not None
+        return self._version
+
+    def info(self) -> dict[str, Any]:
+        """The engine's own description of itself. What a runtime can do is not believed from here but tried."""
+        with self._translated("info"):
+            return dict(self._api().info())
+
+    def runtimes(self) -> frozenset[str]:
+        """Names of the OCI runtimes that the engine is configured with."""
+        return frozenset(self.info().get("Runtimes") or {})
+
+    # containers
+
+    def create(self, config: Mapping[str, Any], *, name: str) -> str:
+        """Create a container from the body of a create call; its id. Not started.
+
+        Raises:
+            ImageMissing, RuntimeMissing, EngineRefused, EngineTimeout, EngineUnreachable. After EngineTimeout the
+                container may exist under `name`.
+        """
+        if HOME_LABEL not in config.get("Labels", {}):
+            raise NotOurs("a container without Cloche's labels is not created.")
+        with self._translated(f"create {name}"):
+            made = self._api().create_container_from_config(dict(config), name)
+        identity = str(made["Id"])
+        self._ours.add(identity)
+        return identity
+
+    def inspect(self, container: str) -> dict[str, Any]:
+        """Everything that the engine says of a container.
+
+        Raises:
+            ContainerGone: there is none.
+        """
+        with self._translated(f"inspect {container[:20]}"):
+            return dict(self._api().inspect_container(container))
+
+    def start(self, container: str) -> None:
+        """Start a created container."""
+        with self._translated(f"start {container[:20]}"):
+            self._api().start(container)
+
+    def kill(self, container: str) -> bool:
+        """Send SIGKILL to one of our containers; False when it was not running any more.
+
+        Raises:
+            NotOurs, ContainerGone.
+        """
+        self._check_ours(container)
+        try:
+            with self._translated(f"kill {container[:20]}"):
+                self._api().kill(container, signal="KILL")
+        except EngineRefused as error:
+            if "is not running" in error.message:
+                return False
+            raise
+        return True
+
+    def wait(self, container: str, *, timeout_s: float) -> int:
+        """The exit code, when the container ends within the time.
+
+        Raises:
+            EngineTimeout: it did not. ContainerGone.
+        """
+        with self._translated(f"wait {container[:20]}", timeout_s=timeout_s):
+            return int(self._api().wait(container, timeout=timeout_s)["StatusCode"])
+
+    def remove(self, container: str) -> None:
+        """Remove one of our stopped containers with its anonymous volumes; one that is gone already is fine.
+
+        Raises:
+            NotOurs, EngineRefused: it still runs.
+        """
+        try:
+            self._check_ours(container)
+            with self._translated(f"remove {container[:20]}"):
+                self._api().remove_container(container, v=True, force=False)
+        except ContainerGone:
+            pass
+        except EngineRefused as error:
+            if "already in progress" not in error.message:
+                raise
+        self._ours.discard(container)
+
+    def exists(self, container: str) -> bool:
+        """False when the engine knows no such container."""
+        try:
+            self.inspect(container)
+        except ContainerGone:
+            return False
+        return True
+
+    def containers(self, labels: Mapping[str, str | None]) -> tuple[Container, ...]:
+        """All containers, stopped ones too, that carry these labels (None: any value)."""
+        wanted = [key if value is None else f"{key}={value}" for key, value in labels.items()]
+        with self._translated("list containers"):
+            listed = self._api().containers(all=True, filters={"label": wanted})
+        return tuple(
+            Container(
+                id=row["Id"],
+                name=(row.get("Names") or [""])[0].lstrip("/"),
+                state=row.get("State", ""),
+                labels=row.get("Labels") or {},
+            )
+            for row in listed
+        )
+
+    def events(self, container: str, *, since: float, until: float) -> tuple[EngineEvent, ...]:
+        """What happened to a container between two Unix times; empty when the engine restarted in between."""
+        with self._translated("events"):
+            rows = self._api().events(
+                since=f"{since:.9f}", until=f"{until:.9f}", filters={"container": container}, decode=True
+            )
+            with contextlib.closing(rows):
+                return tuple(
+                    EngineEvent(str(row.get("Action", "")), (row.get("Actor") or {}).get("Attributes") or {})
+                    for row in rows
+                )
+
+    def destroy(self, container: str, *, wait_s: float = KILL_WAIT_S) -> None:
+        """kill → wait → remove → seen absent; for one of our containers by id or name. Gone already is fine.
+
+        Raises:
+            NotOurs; EngineTimeout, EngineUnreachable, EngineRefused, EngineConnectionLost: it may still exist.
+        """
+        try:
+            if self.kill(container):
+                self.wait(container, timeout_s=wait_s)
+            self.remove(container)
+        except ContainerGone:
+            return
+        give_up = time.monotonic() + wait_s
+        while self.exists(container):
+            if time.monotonic() > give_up:
+                raise EngineTimeout(f"container {container[:20]} is still there after its removal.")
+            time.sleep(0.02)
+
+    def _check_ours(self, container: str) -> None:
+        if container in self._ours:
+            return
+        if HOME_LABEL not in (self.inspect(container)["Config"].get("Labels") or {}):
+            raise NotOurs(f"container {container[:20]} does not carry Cloche's labels; it was left alone.")
+
+    # images
+
+    def image_exists(self, image_id: str) -> bool:
+        """True when the engine has exactly this image."""
+        try:
+            self.inspect_image(image_id)
+        except ImageMissing:
+            return False
+        return True
+
+    def inspect_image(self, image_id: str) -> dict[str, Any]:
+        """What the engine says of an image.
+
+        Raises:
+            ImageMissing.
+        """
+        with self._translated(f"image {image_id[:20]}", image=True):
+            return dict(self._api().inspect_image(image_id))
+
+    def load_image(self, archive: Path) -> None:
+        """Load an archive whose layers the caller has verified (an engine does not, for a layer that it already has).
+
+        Raises:
+            EngineRefused: it is no image or is damaged.
+        """
+        with storage(archive):
+            file = archive.open("rb")
+        with file, self._translated(f"load {archive.name}"):
+            for line in self._api().load_image(file, quiet=True):
+                if "error" in line:
+                    raise EngineRefused(f"the engine refused {archive.name}: {str(line['error'])[:300]}.")
+
+    def save_image(self, image_id: str, archive: Path) -> None:
+        """Write an image as the engine's archive (compare image ids and layers, never these bytes).
+
+        Raises:
+            ImageMissing, StorageFull, EngineFailure.
+        """
+        with storage(archive):
+            file = archive.open("wb")
+        with file, self._translated(f"save {image_id[:20]}", image=True):
+            for chunk in self._api().get_image(image_id):
+                with storage(archive):  # only around the file: the HTTP client's errors are OSErrors too
+                    file.write(chunk)
+
+    # connection
+
+    def close(self) -> None:
+        """Close the connections; a later call opens new ones."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _api(self) -> Any:  # the SDK's types are incomplete and partly wrong (float deadlines, times of events)
+        if self._client is None:
+            self._version = self._negotiate()
+            chosen = min(self._version.api, max(NEWEST_API, self._version.minimum_api))
+            self._client = self._connect(chosen)
+        return self._client
+
+    def _connect(self, api: tuple[int, int]) -> Any:
+        connect: Any = docker.APIClient
+        return connect(base_url=self.host, version=f"{api[0]}.{api[1]}", timeout=self.timeout_s, num_pools=8)
+
+    def _negotiate(self) -> EngineVersion:
+        with self._translated("version"):
+            client = self._connect(OLDEST_API)
+            try:
+                told = client.version(api_version=False)
+            finally:
+                client.close()
+        version = EngineVersion(
+            version=str(told.get("Version", "")),
+            api=_pair(told.get("ApiVersion")),
+            minimum_api=_pair(told.get("MinAPIVersion")),
+            os=str(told.get("Os", "")),
+            architecture=str(told.get("Arch", "")),
+        )
+        if version.api < OLDEST_API:
+            raise EngineTooOld(
+                f"the engine at {self.host} speaks API {version.api[0]}.{version.api[1]}, 1.41 is the oldest usable.",
+                fix="Install Docker 20.10 or later.",
+            )
+        return version
+
+    @contextlib.contextmanager
+    def _translated(self, what: str, *, image: bool = False, timeout_s: float | None = None) -> Iterator[None]:
+        try:
+            yield
+        except docker.errors.ImageNotFound as error:
+            raise self._image_missing(error) from error
+        except docker.errors.NotFound as error:
+            if image or "No such image" in str(error):
+                raise self._image_missing(error) from error
+            raise ContainerGone(f"the engine has no such container ({what}).") from error
+        except docker.errors.APIError as error:
+            raise self._refused(what, error) from error
+        except (requests.exceptions.Timeout, urllib3.exceptions.TimeoutError, TimeoutError) as error:
+            raise self._timeout(what, timeout_s) from error
+        except (requests.exceptions.ConnectionError, urllib3.exceptions.ProtocolError, ConnectionError) as error:
+            raise self._connection(what, error, timeout_s) from error
+        except (docker.errors.DockerException, requests.exceptions.RequestException, ValueError) as error:
+            raise EngineUnreachable(
+                f"no container engine at {self.host}: {_clipped(error)}.", fix="Check the address in DOCKER_HOST."
+            ) from error
+        except FileNotFoundError as error:
+            raise self._unreachable(error) from error
+        except PermissionError as error:
+            raise self._unreachable(error) from error
+
+    def _timeout(self, what: str, timeout_s: float | None) -> EngineTimeout:
+        return EngineTimeout(
+            f"the engine at {self.host} gave no answer to `{what}` within {timeout_s or self.timeout_s:g} s.",
+            fix="Check that the engine is healthy, then run it again.",
+        )
+
+    def _connection(self, what: str, error: Exception, timeout_s: float | None) -> SandboxError:
+        causes = list(_chain(error))
+        if any(isinstance(cause, (TimeoutError, urllib3.exceptions.TimeoutError)) for cause in causes):
+            return self._timeout(what, timeout_s)
+        if any(isinstance(cause, (FileNotFoundError, PermissionError, ConnectionRefusedError)) for cause in causes):
+            return self._unreachable(error)
+        if any(isinstance(cause, (ConnectionError, urllib3.exceptions.ProtocolError)) for cause in causes):
+            return EngineConnectionLost(
+                f"the engine at {self.host} broke the connection during `{what}`.",
+                fix="It stopped or restarts: wait until it answers, then run it again.",
+            )
+        return self._unreachable(error)
+
+    def _unreachable(self, error: Exception) -> EngineUnreachable:
+        if any(isinstance(cause, PermissionError) for cause in _chain(error)):
+            return EngineUnreachable(
+                f"the container engine at {self.host} may not be used by this user.",
+                fix="Add the user to the group that owns the socket, or run as root.",
+            )
+        return EngineUnreachable(
+            f"no container engine answers at {self.host}.", fix="Start Docker, or set DOCKER_HOST to where it listens."
+        )
+
+    def _refused(self, what: str, error: docker.errors.APIError) -> SandboxError:
+        told = str(error.explanation or error)
+        if "nknown runtime" in told:
+            return RuntimeMissing(f"the engine cannot {what}: {told[:300]}.", fix="Set CLOCHE_RUNTIME to runc.")
+        return EngineRefused(f"the engine refused to {what}: {told[:300]}.")
+
+    def _image_missing(self, error: Exception) -> ImageMissing:
+        return ImageMissing(f"the engine does not have the image: {_clipped(error)}.", fix="Run `cloche image build`.")
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The error, what it was raised from, and what it carries as arguments (urllib3 wraps that way)."""
+    seen: set[int] = set()
+    open_ = [error]
+    while open_:
+        one = open_.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        carried = [one.__cause__, one.__context__, getattr(one, "reason", None), *one.args]
+        open_.extend(item for item in carried if isinstance(item, BaseException))
+
+
+def _pair(text: object) -> tuple[int, int]:
+    major, _, minor = str(text).partition(".")
+    return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else (0, 0)
+
+
+def _clipped(error: Exception) -> str:
+    return str(error).replace("\n", " ")[:300].rstrip(".")

@@ -1,0 +1,183 @@
+"""The host's end of the exchange with one cell: frames out to `in/`, frames in from `out/` (docs/reference/protocol.md).
+
+Owns both directions' sequence numbers, acknowledgements and large values. Blocking and quick: nothing here waits; who waits
+for a frame polls (`engine.sandbox.cell`). Sends may come from any task of one thread, in any order of calls.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from cloche_guest import codec, wire
+from cloche_guest.wire import INLINE_BYTES, VERSION
+
+from engine.files import make_directory, sha256_hex, write_atomic
+from engine.sandbox.frames import CellFrame
+from engine.sandbox.incoming import Incoming, Limits
+from engine.sandbox.jobs import Job, RunJob
+from engine.sandbox.segments import SegmentReader, SegmentWriter
+from engine.sandbox.violations import violation
+
+ERROR_TYPE_CHARACTERS = 200
+ERROR_CHARACTERS = 32 * 1024
+"""Message and traceback of an error reply are clipped to this each, so that the frame fits."""
+
+
+class HostLink:
+    """One cell's exchange. `directory` is the cell's; `in/` and `out/` are made in it with the rights they need.
+
+    Rights: `in/` 0755 (the worker reads the snapshot in it), its segments 0640 and `parts/` 0750; `out/` 0750 and its
+    segments 0660, all in `group`, which only the supervisor has.
+    """
+
+    def __init__(self, directory: Path, *, limits: Limits, generation: int, group: int | None = None) -> None:
+        group = os.getegid() if group is None else group
+        self.inbox, self.outbox = directory / "in", directory / "out"
+        self._parts = self.inbox / "parts"
+        for path, mode in ((self.inbox, 0o755), (self.outbox, 0o750), (self._parts, 0o750)):
+            make_directory(path)
+            os.chown(path, -1, group)
+            path.chmod(mode)
+        self._group = group
+        self._generation = generation
+        self._limits = limits
+        self._incoming = Incoming(limits, generation=generation)
+        self._reader = SegmentReader(self.outbox, group=group)
+        self._writer = SegmentWriter(self.inbox, group=group)
+        self._part = 0
+        self._part_files: deque[tuple[int, Path]] = deque()
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes sent to the cell in frames."""
+        return self._writer.bytes_written
+
+    @property
+    def bytes_out(self) -> int:
+        """Bytes read from the cell."""
+        return self._reader.bytes_read
+
+    # from the cell
+
+    def poll(self) -> CellFrame | None:
+        """The next frame for the caller, or None when there is none yet; acknowledges what must be.
+
+        Raises:
+            ExchangeError: one leaf of `engine.sandbox.violations` per way of breaking the protocol.
+        """
+        while (line := self._reader.line()) is not None:
+            frame = self._incoming.take(line)
+            if self._incoming.rotating:
+                self._incoming.rotating = False
+                self._reader.rotate()
+                self.send_ack()
+            if self._incoming.peer_read:
+                self._clear(self._incoming.peer_read)
+            if frame is not None:
+                return frame
+        return None
+
+    def check_finished(self) -> None:
+        """After the last word nothing may follow.
+
+        Raises:
+            ExchangeError: frame.unfinished.
+        """
+        if self._incoming.ended and self._reader.unfinished:
+            raise violation("frame.unfinished", "the file ends inside a line")
+
+    def _clear(self, upto: int) -> None:
+        self._writer.acknowledged(upto)
+        while self._part_files and self._part_files[0][0] <= upto:
+            self._part_files.popleft()[1].unlink(missing_ok=True)
+
+    # to the cell
+
+    def send_hello(self, *, nonce: str, uid: int, wait_s: float) -> None:
+        """First of all; the file stands there before the cell starts."""
+        self._send("hello", nonce=nonce, uid=uid, limits=self._limits.__dict__, wait_s=wait_s)
+
+    def send_job(self, job: Job) -> None:
+        """Once, after attestation. A large task travels as a file.
+
+        Raises:
+            ValueError: the task is larger than `value_bytes`.
+        """
+        if isinstance(job, RunJob):
+            text = codec.text(job.task).encode()
+            part = self._send_part(text) if len(text) > INLINE_BYTES else None
+            self._send("job", job=job.to_wire(task_part=part))
+        else:
+            self._send("job", job=job.to_wire())
+
+    def send_ok(self, call: int, encoded: Any) -> None:
+        """Answer a call with a value (codec form); a large one goes as a read-only file.
+
+        Raises:
+            ValueError: larger than `value_bytes`.
+        """
+        text = codec.text(encoded).encode()
+        if len(text) <= INLINE_BYTES:
+            self._send("reply", call=call, ok=encoded)
+        else:
+            part = self._send_part(text)
+            self._send("reply", call=call, ok_part=part)
+
+    def send_error(self, call: int, *, type_name: str, message: str, traceback: str) -> None:
+        """Answer a call with an error; long text is clipped."""
+        error = {
+            "type": _clip(type_name, ERROR_TYPE_CHARACTERS),
+            "message": _clip(message, ERROR_CHARACTERS),
+            "traceback": _clip(traceback, ERROR_CHARACTERS),
+        }
+        self._send("reply", call=call, error=error)
+
+    def send_stop(self, call: int, reason: str) -> None:
+        """End the worker at this call without an answer."""
+        self._send("reply", call=call, stop=_clip(reason, ERROR_TYPE_CHARACTERS))
+
+    def send_cancel(self, reason: str) -> None:
+        """End everything but the supervisor."""
+        self._send("cancel", reason=_clip(reason, ERROR_TYPE_CHARACTERS))
+
+    def send_ack(self) -> None:
+        """Tell the cell what was read; after its `end` this lets the supervisor go."""
+        self._send("ack", upto=self._incoming.received)
+
+    def _send(self, kind: str, **fields: Any) -> None:
+        line = self._line(kind, fields)
+        if not self._writer.fits(line):
+            rotate = self._line("rotate", {})
+            self._incoming.sent += 1
+            self._writer.rotate(rotate, last=self._incoming.sent)
+            line = self._line(kind, fields)
+        self._incoming.sent += 1
+        self._writer.append(line)
+
+    def _line(self, kind: str, fields: dict[str, Any]) -> bytes:
+        return wire.dump({"v": VERSION, "g": self._generation, "q": self._incoming.sent + 1, "t": kind, **fields})
+
+    def _send_part(self, text: bytes) -> int:
+        if len(text) > self._limits.value_bytes:
+            raise ValueError(f"a value of {len(text)} bytes, at most {self._limits.value_bytes}")
+        self._part += 1
+        path = self._parts / str(self._part)
+        write_atomic(path, text, mode=0o640, durable=False)
+        os.chown(path, -1, self._group)
+        self._writer.bytes_written += len(text)
+        self._send("part", id=self._part, file=f"parts/{self._part}", size=len(text), sha256=sha256_hex(text))
+        self._part_files.append((self._incoming.sent + 1, path))
+        return self._part
+
+    def close(self) -> None:
+        """Give all descriptors back."""
+        self._reader.close()
+        self._writer.close()
+
+
+def _clip(text: str, most: int) -> str:
+    clean = text.encode("utf-8", "backslashreplace").decode()
+    return clean if len(clean) <= most else f"{clean[:most]}… ({len(clean)} characters)"

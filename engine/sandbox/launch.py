@@ -1,0 +1,169 @@
+"""From nothing to a started container whose configuration is what was asked for; and back to nothing.
+
+Blocking steps, run in a worker thread by `engine.sandbox.cell`. The intent is on disk before the engine is asked for anything,
+and the container's name follows from it, so every half-done start can be undone, by us or by the reaper.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from engine import ids
+from engine.errors import PolicyMismatch
+from engine.sandbox import readback, uids
+from engine.sandbox.exchange import HostLink
+from engine.sandbox.place import Intent, Place, boot_id, container_name
+from engine.sandbox.policy import CellPolicy, Kind
+
+if TYPE_CHECKING:
+    from engine.sandbox.service import Sandbox
+
+EXPIRY_MARGIN_S = 120
+"""Past its deadline and the time to start, a cell is the reaper's, whoever owns it."""
+
+UID_LABEL = "io.cloche.uid"
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a caller wants: `policy` is what is created, `claimed` what readback and attestation are compared with."""
+
+    image_id: str
+    kind: Kind
+    deadline_s: float
+    generation: int
+    run_id: str
+    policy: CellPolicy
+    claimed: CellPolicy
+
+
+class Launch:
+    """The host's resources of one cell, acquired step by step. `undo` may be called after any of them, and once."""
+
+    def __init__(self, sandbox: Sandbox, wish: Wish) -> None:
+        self._sandbox = sandbox
+        self.wish = wish
+        self.cell_id = ids.new_cell_id()
+        self.name = container_name(self.cell_id)
+        self.nonce = ids.new_nonce()
+        self.container = ""
+        self.pid = 0
+        self.started_at_unix = time.time()
+        self._asked_engine = False
+        self._claim: uids.Claim | None = None
+        self._place: Place | None = None
+        self._link: HostLink | None = None
+
+    @property
+    def uid(self) -> int:
+        """The worker's uid."""
+        assert self._claim is not None
+        return self._claim.uid
+
+    @property
+    def place(self) -> Place:
+        """The cell's directory."""
+        assert self._place is not None
+        return self._place
+
+    @property
+    def link(self) -> HostLink:
+        """The host's end of the exchange."""
+        assert self._link is not None
+        return self._link
+
+    @property
+    def open_link(self) -> HostLink | None:
+        """The exchange, if the start came that far."""
+        return self._link
+
+    def prepare(self, *, wait_s: float) -> None:
+        """Claim a uid, write the intent, lay out the exchange with the hello in it. The engine knows nothing yet."""
+        self._claim = uids.claim(self.cell_id, self._uids_in_use)
+        self._place = Place.make(self._sandbox.settings.home, self._intent())
+        self._link = HostLink(
+            self._place.path,
+            limits=self.wish.policy.limits,
+            generation=self.wish.generation,
+            group=self.wish.policy.group,
+        )
+        self._link.send_hello(nonce=self.nonce, uid=self._claim.uid, wait_s=wait_s)
+
+    def start(self) -> None:
+        """Create, read back, compare, start.
+
+        Raises:
+            PolicyMismatch: the engine made something else. Everything that `Engine.create` and `Engine.start` raise.
+        """
+        engine = self._sandbox.engine
+        config = self.wish.policy.container(**self._variable())
+        self._asked_engine = True
+        self.container = engine.create(config, name=self.name)
+        found = readback.differences(self.wish.claimed.container(**self._variable()), engine.inspect(self.container))
+        if found:
+            raise PolicyMismatch(
+                f"the engine made another container than the policy says: {'; '.join(found[:5])}.",
+                fix="No code was delivered. Use an engine that keeps these limits (rootless ones need cgroup v2).",
+            )
+        engine.start(self.container)
+        self.pid = int(engine.inspect(self.container)["State"]["Pid"])
+
+    def _variable(self) -> dict[str, Any]:
+        intent = self.place.intent
+        labels = {
+            "io.cloche.home": self._sandbox.home_id,
+            "io.cloche.boot": intent.boot_id,
+            "io.cloche.kind": intent.kind,
+            "io.cloche.cell": self.cell_id,
+            UID_LABEL: str(intent.uid),
+            "io.cloche.expires": str(int(intent.expires_at.timestamp())),
+        }
+        return {
+            "image_id": self.wish.image_id,
+            "inbox": self.link.inbox,
+            "outbox": self.link.outbox,
+            "labels": labels,
+        }
+
+    def _intent(self) -> Intent:
+        now = self._sandbox.clock.now()
+        return Intent(
+            cell=self.cell_id,
+            container=self.name,
+            kind=self.wish.kind,
+            image_id=self.wish.image_id,
+            runtime=self.wish.policy.runtime,
+            policy=self.wish.policy.digest,
+            uid=self.uid,
+            run_id=self.wish.run_id,
+            generation=self.wish.generation,
+            owner_pid=self._sandbox.pid,
+            boot_id=boot_id(),
+            created_at=now,
+            expires_at=now + timedelta(seconds=self.wish.deadline_s + EXPIRY_MARGIN_S),
+        )
+
+    def _uids_in_use(self) -> frozenset[int]:
+        listed = self._sandbox.engine.containers({UID_LABEL: None})
+        return frozenset(int(one.labels[UID_LABEL]) for one in listed if one.labels[UID_LABEL].isdigit())
+
+    def destroy(self) -> None:
+        """kill → wait → remove → seen absent; also a container whose creation was never answered.
+
+        Raises:
+            SandboxError: it may still be there; `release(gone=False)` then.
+        """
+        if self._asked_engine:
+            self._sandbox.engine.destroy(self.container or self.name)
+
+    def release(self, *, gone: bool) -> None:
+        """Give everything on this machine back; what may live on is left to the reaper."""
+        if self._link is not None:
+            self._link.close()
+        if self._place is not None:
+            (self._place.remove if gone else self._place.leave)()
+        if self._claim is not None:
+            (self._claim.release if gone else self._claim.abandon)()

@@ -1,0 +1,105 @@
+"""A cell's directory on the host: the written intent, and the lock that is the ownership of the cell.
+
+`cells/<cell>/cell.json` is written, and locked, before the container is created, and is never mounted: whoever finds its
+lock free knows that the owner is dead. `in/` and `out/` beside it are all that the cell sees.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from engine.files import fsync_directory, is_locked, make_directory, remove_tree, storage, write_all
+
+RECORD = "cell.json"
+
+
+class Intent(BaseModel):
+    """`cell.json`, version 1. `container` is the name that the container was or would have been created under."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: Literal[1] = 1
+    cell: str
+    container: str
+    kind: str
+    image_id: str
+    runtime: str
+    policy: str
+    uid: int
+    run_id: str
+    generation: int
+    owner_pid: int
+    boot_id: str
+    created_at: datetime
+    expires_at: datetime
+
+
+def cells_directory(home: Path) -> Path:
+    """Created, 0700, when absent."""
+    return make_directory(home / "cells")
+
+
+def container_name(cell_id: str) -> str:
+    """Derived, so that a container whose creation was not answered is found again."""
+    return f"cloche-{cell_id}"
+
+
+def boot_id() -> str:
+    """This boot of the machine."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+class Place:
+    """An owned directory. The lock is held until `remove` or `leave`, or until the process dies."""
+
+    def __init__(self, path: Path, intent: Intent, descriptor: int) -> None:
+        self.path = path
+        self.intent = intent
+        self._descriptor = descriptor
+
+    @classmethod
+    def make(cls, home: Path, intent: Intent) -> Place:
+        """Write the intent durably and own it.
+
+        Raises:
+            StorageFull, EngineFailure: as `files.storage`.
+        """
+        cells = cells_directory(home)
+        aside, path = cells / f".{intent.cell}", cells / intent.cell
+        make_directory(aside)
+        with storage(path):
+            descriptor = os.open(aside / RECORD, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            write_all(descriptor, intent.model_dump_json(indent=1).encode() + b"\n")
+            os.fsync(descriptor)
+            aside.rename(path)
+            fsync_directory(cells)
+        return cls(path, intent, descriptor)
+
+    def remove(self) -> None:
+        """The cell is proven gone: so is its directory."""
+        remove_tree(self.path)
+        os.close(self._descriptor)
+
+    def leave(self) -> None:
+        """The container may still be there: give the ownership up, for the reaper."""
+        os.close(self._descriptor)
+
+
+def read_intent(path: Path) -> Intent | None:
+    """What a cell directory says, or None when it holds no readable record."""
+    try:
+        return Intent.model_validate_json((path / RECORD).read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def owned(path: Path) -> bool:
+    """True when a living process owns the cell directory."""
+    return (path / RECORD).exists() and is_locked(path / RECORD)

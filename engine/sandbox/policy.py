@@ -1,0 +1,369 @@
+"""What a cell may do, as one frozen value: the container's configuration, the limits inside, and who enforces which.
+
+A policy is made from the operator's settings and changed only through `with_*`; nothing of a candidate enters it. It is the
+text that the engine is asked for, that the readback (`engine.sandbox.readback`) and the attestation (`engine.sandbox.attest`)
+compare with, and that `describe` shows. Sources: docs/concepts/cells.md; rules per runtime were measured on runc 1.1.5 and
+runsc 20221219.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.files import sha256_hex
+from engine.sandbox.incoming import Limits
+from engine.settings import Settings
+
+Kind = Literal["run", "gate", "probe", "trial"]
+Runtime = Literal["runc", "runsc"]
+
+CAPABILITIES = ("KILL", "SETGID", "SETUID")
+"""What PID 1 keeps: enough to become the worker's uid and to end it, nothing over files."""
+
+ENVIRONMENT = {
+    "HOME": "/tmp",
+    "LANG": "C.UTF-8",
+    "LC_ALL": "C.UTF-8",
+    "PATH": "/usr/bin",
+    "PYTHONHASHSEED": "0",
+    "TZ": "UTC",
+}
+ENTRYPOINT = (
+    "/usr/bin/python3.11",
+    "-s",
+    "-P",
+    "-S",
+    "-B",
+    "-X",
+    "utf8",
+    "/opt/cloche/cloche_guest/supervisor.py",
+)
+INBOX, OUTBOX = "/cloche/in", "/cloche/out"
+
+MASKED_PATHS = (
+    "/proc/asound",
+    "/proc/acpi",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/sys/firmware",
+)
+READ_ONLY_PATHS = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+
+PIDS_MARGIN = 32
+"""Host pids above the guest's processes, so that exhaustion is EAGAIN in the guest and never the supervisor's."""
+
+PIDS_RUNSC = 512
+"""gVisor counts its own threads: 64 killed an ordinary workload, 20 guest processes took 155."""
+
+TMP_INODES = 16_384
+MESSAGES = 200_000
+SEGMENT_FLOOR_BYTES = 8 * 1024 * 1024
+OPEN_FILES_MARGIN = 64
+
+
+@cache
+def seccomp_text(runtime: Runtime) -> str:
+    """Our allow-list as JSON text. Under runsc with `--oci-seccomp` the errno of a rule is not honoured: clone3 is let through."""
+    profile = json.loads((Path(__file__).parent / "seccomp.json").read_text(encoding="utf-8"))
+    if runtime == "runsc":
+        profile["syscalls"] = [rule for rule in profile["syscalls"] if rule["names"] != ["clone3"]]
+        profile["syscalls"][0]["names"].append("clone3")
+    return json.dumps(profile, separators=(",", ":"))
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One line of `describe`: what is protected, the value, who enforces it, and what the runtime leaves out."""
+
+    protection: str
+    value: str
+    enforced_by: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class CellPolicy:
+    """The configuration of a cell. Sizes in bytes; `nano_cpus` in 1e-9 cores; `ulimits` are (name, soft = hard)."""
+
+    runtime: Runtime
+    kind: Kind
+    limits: Limits
+    seccomp: str
+    group: int
+    memory: int
+    memory_swap: int
+    nano_cpus: int
+    pids: int
+    tmpfs: tuple[tuple[str, str], ...]
+    ulimits: tuple[tuple[str, int], ...]
+    user: int = 0
+    cap_drop: tuple[str, ...] = ("ALL",)
+    cap_add: tuple[str, ...] = CAPABILITIES
+    no_new_privileges: bool = True
+    read_only_root: bool = True
+    privileged: bool = False
+    network: str = "none"
+    ipc: str = "none"
+    pid_namespace: str = ""
+    cgroup_namespace: str = "private"
+    log: str = "none"
+    shm_bytes: int = 65_536
+    environment: tuple[tuple[str, str], ...] = tuple(ENVIRONMENT.items())
+    masked_paths: tuple[str, ...] = MASKED_PATHS
+    read_only_paths: tuple[str, ...] = READ_ONLY_PATHS
+    inbox_read_only: bool = True
+    extra_mounts: tuple[tuple[str, str], ...] = ()
+    devices: tuple[str, ...] = ()
+
+    @classmethod
+    def from_settings(cls, settings: Settings, runtime: Runtime, kind: Kind) -> CellPolicy:
+        """The full policy for one kind of cell under one runtime."""
+        limits = Limits(
+            processes=settings.processes,
+            open_files=settings.open_files,
+            file_bytes=settings.file_bytes,
+            output_bytes=settings.output_bytes,
+            output_files=settings.output_files,
+            output_files_bytes=settings.output_files_bytes,
+            message_bytes=1024 * 1024,
+            messages=MESSAGES,
+            value_bytes=settings.value_bytes,
+        )
+        tmp = f"size={settings.tmp_bytes},mode=1777,nr_inodes={TMP_INODES},noexec,nosuid,nodev"
+        pids = limits.processes + PIDS_MARGIN
+        return cls(
+            runtime=runtime,
+            kind=kind,
+            limits=limits,
+            seccomp=seccomp_text(runtime),
+            group=os.getegid(),
+            memory=settings.memory_bytes,
+            memory_swap=settings.memory_bytes,
+            nano_cpus=round(settings.cpus * 1e9),
+            pids=pids if runtime == "runc" else max(PIDS_RUNSC, 4 * pids),
+            tmpfs=(("/tmp", tmp),),
+            ulimits=(
+                ("core", 0),
+                ("fsize", max(limits.file_bytes, SEGMENT_FLOOR_BYTES)),
+                ("nofile", limits.open_files + OPEN_FILES_MARGIN),
+                ("nproc", limits.processes),
+            ),
+        )
+
+    # changed copies: an operator's, or a test's that takes one protection away
+
+    def with_user(self, user: int, group: int) -> CellPolicy:
+        """PID 1 as another user and group."""
+        return replace(self, user=user, group=group)
+
+    def with_capabilities(self, *, add: tuple[str, ...], drop: tuple[str, ...] = ("ALL",)) -> CellPolicy:
+        """Other capabilities of PID 1."""
+        return replace(self, cap_add=add, cap_drop=drop)
+
+    def with_seccomp(self, text: str) -> CellPolicy:
+        """Another profile; "unconfined" for none."""
+        return replace(self, seccomp=text)
+
+    def with_new_privileges(self) -> CellPolicy:
+        """Without no-new-privileges."""
+        return replace(self, no_new_privileges=False)
+
+    def with_privileged(self) -> CellPolicy:
+        """A privileged container."""
+        return replace(self, privileged=True)
+
+    def with_root(self, *, read_only: bool) -> CellPolicy:
+        """A writable or read-only root file system."""
+        return replace(self, read_only_root=read_only)
+
+    def with_inbox(self, *, read_only: bool) -> CellPolicy:
+        """A writable or read-only host side of the exchange."""
+        return replace(self, inbox_read_only=read_only)
+
+    def with_tmpfs(self, path: str, options: str) -> CellPolicy:
+        """Another tmpfs, or other options for one."""
+        return replace(self, tmpfs=(*(item for item in self.tmpfs if item[0] != path), (path, options)))
+
+    def with_ulimit(self, name: str, value: int | None) -> CellPolicy:
+        """Another ulimit; None leaves it to the engine."""
+        kept = tuple(item for item in self.ulimits if item[0] != name)
+        return replace(self, ulimits=kept if value is None else tuple(sorted((*kept, (name, value)))))
+
+    def with_memory(self, memory: int, *, swap: int | None = None) -> CellPolicy:
+        """Another memory bound; `swap` is the bound of memory and swap together (-1: none)."""
+        return replace(self, memory=memory, memory_swap=memory if swap is None else swap)
+
+    def with_pids(self, pids: int | None) -> CellPolicy:
+        """Another bound of host processes; None for none."""
+        return replace(self, pids=-1 if pids is None else pids)
+
+    def with_cpus(self, cpus: float) -> CellPolicy:
+        """Another CPU bound in cores; 0 for none."""
+        return replace(self, nano_cpus=round(cpus * 1e9))
+
+    def with_network(self, mode: str) -> CellPolicy:
+        """Another network mode."""
+        return replace(self, network=mode)
+
+    def with_ipc(self, mode: str, *, shm_bytes: int = 65_536) -> CellPolicy:
+        """Another IPC mode and size of /dev/shm."""
+        return replace(self, ipc=mode, shm_bytes=shm_bytes)
+
+    def with_pid_namespace(self, mode: str) -> CellPolicy:
+        """Another pid namespace, e.g. the host's."""
+        return replace(self, pid_namespace=mode)
+
+    def with_cgroup_namespace(self, mode: str) -> CellPolicy:
+        """Another cgroup namespace."""
+        return replace(self, cgroup_namespace=mode)
+
+    def with_log(self, driver: str) -> CellPolicy:
+        """Another log driver of the engine."""
+        return replace(self, log=driver)
+
+    def with_environment(self, extra: Mapping[str, str]) -> CellPolicy:
+        """More variables than the allow-list."""
+        return replace(self, environment=tuple(sorted({**dict(self.environment), **extra}.items())))
+
+    def with_paths(self, *, masked: tuple[str, ...], read_only: tuple[str, ...]) -> CellPolicy:
+        """Other masked and read-only paths of /proc and /sys."""
+        return replace(self, masked_paths=masked, read_only_paths=read_only)
+
+    def with_mount(self, source: Path, target: str) -> CellPolicy:
+        """One more directory of the host."""
+        return replace(self, extra_mounts=(*self.extra_mounts, (str(source), target)))
+
+    def with_device(self, path: str) -> CellPolicy:
+        """One device of the host."""
+        return replace(self, devices=(*self.devices, path))
+
+    def with_runtime(self, runtime: Runtime) -> CellPolicy:
+        """Another OCI runtime, everything else as it is."""
+        return replace(self, runtime=runtime)
+
+    def with_limits(self, limits: Limits) -> CellPolicy:
+        """Other limits inside."""
+        return replace(self, limits=limits)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of everything in it but the group of the owner; equal policies have equal digests on every machine."""
+        facts = {**asdict(self), "group": None}
+        return sha256_hex(json.dumps(facts, sort_keys=True).encode())
+
+    def container(self, *, image_id: str, inbox: Path, outbox: Path, labels: Mapping[str, str]) -> dict[str, Any]:
+        """The body of the engine's create call (API 1.41). Everything is stated, so that no default of an engine counts."""
+        return {
+            "Image": image_id,
+            "User": f"{self.user}:{self.group}",
+            "Env": [f"{name}={value}" for name, value in self.environment],
+            "Entrypoint": list(ENTRYPOINT),
+            "Cmd": [],
+            "WorkingDir": "/",
+            "Hostname": "cell",
+            "Labels": dict(labels),
+            "Tty": False,
+            "OpenStdin": False,
+            "AttachStdin": False,
+            "AttachStdout": False,
+            "AttachStderr": False,
+            "HostConfig": self._host_config(inbox, outbox),
+        }
+
+    def _host_config(self, inbox: Path, outbox: Path) -> dict[str, Any]:
+        security = [f"seccomp={self.seccomp}"]
+        if self.no_new_privileges:
+            security.insert(0, "no-new-privileges")
+        mounts = [_bind(str(inbox), INBOX, self.inbox_read_only), _bind(str(outbox), OUTBOX, False)]
+        return {
+            "Runtime": self.runtime,
+            "Privileged": self.privileged,
+            "CapDrop": list(self.cap_drop),
+            "CapAdd": list(self.cap_add),
+            "SecurityOpt": security,
+            "ReadonlyRootfs": self.read_only_root,
+            "NetworkMode": self.network,
+            "IpcMode": self.ipc,
+            "PidMode": self.pid_namespace,
+            "CgroupnsMode": self.cgroup_namespace,
+            "LogConfig": {"Type": self.log, "Config": {}},
+            "Memory": self.memory,
+            "MemorySwap": self.memory_swap,
+            "NanoCpus": self.nano_cpus,
+            "PidsLimit": self.pids,
+            "ShmSize": self.shm_bytes,
+            "Tmpfs": dict(self.tmpfs),
+            "Ulimits": [{"Name": name, "Soft": value, "Hard": value} for name, value in self.ulimits],
+            "MaskedPaths": list(self.masked_paths),
+            "ReadonlyPaths": list(self.read_only_paths),
+            "Mounts": [*mounts, *(_bind(source, target, False) for source, target in self.extra_mounts)],
+            "Devices": [
+                {"PathOnHost": path, "PathInContainer": path, "CgroupPermissions": "rwm"} for path in self.devices
+            ],
+            "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0},
+            "AutoRemove": False,
+            "Init": False,
+        }
+
+    def describe(self) -> tuple[Rule, ...]:
+        """What holds in such a cell and who sees to it; what this runtime ignores is said and not claimed."""
+        runc = self.runtime == "runc"
+        kernel = "kernel" if runc else "gVisor"
+        return (
+            Rule("network", self.network, "kernel namespace" if runc else "gVisor without a network stack"),
+            Rule(
+                "system calls",
+                f"{_allowed(self.seccomp)} allowed, clone3 → {'ENOSYS' if runc else 'allowed'}",
+                "kernel (seccomp)" if runc else "gVisor's own kernel",
+                "" if runc else "the list is ignored unless runsc runs with --oci-seccomp; gVisor answers by itself",
+            ),
+            Rule("privileges", "no-new-privileges, ALL dropped, " + " ".join(self.cap_add) + " for PID 1", kernel),
+            Rule("identity", f"PID 1 {self.user}:{self.group}, worker under its own uid without groups", kernel),
+            Rule("root file system", "read-only" if self.read_only_root else "writable", kernel),
+            *(
+                Rule(f"tmpfs {path}", options, kernel, "" if runc else "nr_inodes is ignored")
+                for path, options in self.tmpfs
+            ),
+            Rule("shared memory", f"ipc {self.ipc}", kernel),
+            Rule("memory", f"{self.memory} bytes, swap {self.memory_swap - self.memory}", "cgroup"),
+            Rule("cpu", f"{self.nano_cpus / 1e9:g} cores", "cgroup"),
+            Rule("host processes", str(self.pids), "cgroup", "" if runc else "counts gVisor's own threads too"),
+            Rule("guest processes", str(self.limits.processes), f"{kernel} (RLIMIT_NPROC of the worker's uid)"),
+            *(Rule(f"ulimit {name}", str(value), kernel) for name, value in self.ulimits if name != "nproc"),
+            Rule("environment", " ".join(name for name, _ in self.environment), "engine"),
+            Rule(
+                "scheduling of PID 1",
+                "refused" if runc else "possible",
+                "seccomp" if runc else "",
+                "" if runc else "gVisor reports success for nice and affinity; the deadline was measured to hold",
+            ),
+        )
+
+
+def _bind(source: str, target: str, read_only: bool) -> dict[str, Any]:
+    return {
+        "Type": "bind",
+        "Source": source,
+        "Target": target,
+        "ReadOnly": read_only,
+        "BindOptions": {"Propagation": "rprivate"},
+    }
+
+
+def _allowed(seccomp: str) -> str:
+    try:
+        rules = json.loads(seccomp)["syscalls"]
+    except (ValueError, KeyError, TypeError):
+        return "all calls"
+    return f"{sum(len(rule['names']) for rule in rules if rule['action'] == 'SCMP_ACT_ALLOW')} calls"

@@ -1,0 +1,143 @@
+"""Cells without an owner, ended: works from the engine's list of labels, never from memory.
+
+A cell of this home whose `cell.json` nobody has locked belongs to a dead process; one past its expiry belongs to nobody
+whatever its owner says. Both are killed, waited for, removed and seen absent. Other homes' cells are not looked at.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import structlog
+
+from engine import ids
+from engine.errors import SandboxError
+from engine.files import Locked, lock, remove_tree
+from engine.sandbox.docker import HOME_LABEL, Container
+from engine.sandbox.place import RECORD, cells_directory, owned
+
+if TYPE_CHECKING:
+    from engine.sandbox.service import Sandbox
+
+NEW_S = 60.0
+"""A directory without a readable record may be one that is just being made; older ones are not."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Reaped:
+    """One thing that the reaper ended or could not end. `problem` is empty when it is gone."""
+
+    cell_id: str
+    container: str
+    why: Literal["owner_dead", "expired", "leftover_directory"]
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class ListedCell:
+    """One cell of this home: in the engine's list, on disk, or both."""
+
+    cell_id: str
+    container: str
+    kind: str
+    state: str
+    owned: bool
+    expired: bool
+
+
+def list_cells(sandbox: Sandbox) -> list[ListedCell]:
+    """Every cell of this home, ordered by id.
+
+    Raises:
+        SandboxUnavailable, EngineTimeout: the engine does not answer.
+    """
+    found = {}
+    for container in _containers(sandbox):
+        cell_id = container.labels.get("io.cloche.cell", "")
+        path = cells_directory(sandbox.settings.home) / cell_id
+        found[cell_id] = ListedCell(
+            cell_id=cell_id,
+            container=container.id,
+            kind=container.labels.get("io.cloche.kind", ""),
+            state=container.state,
+            owned=bool(cell_id) and owned(path),
+            expired=_expired(sandbox, container),
+        )
+    for path in _directories(sandbox):
+        if path.name not in found:
+            found[path.name] = ListedCell(path.name, "", "", "no container", owned(path), False)
+    return [found[name] for name in sorted(found)]
+
+
+def reap(sandbox: Sandbox) -> list[Reaped]:
+    """End what has no owner and remove what is left of it; what could not be ended is in the list with its problem.
+
+    Raises:
+        SandboxUnavailable, EngineTimeout: the engine does not answer; nothing was touched.
+    """
+    reaped = []
+    containers = _containers(sandbox)
+    for container in containers:
+        one = _reap_container(sandbox, container)
+        if one is not None:
+            reaped.append(one)
+    alive = {container.labels.get("io.cloche.cell", "") for container in _containers(sandbox)}
+    for path in _directories(sandbox):
+        if path.name.lstrip(".") not in alive and _remove_directory(sandbox, path):
+            reaped.append(Reaped(path.name, "", "leftover_directory"))
+    for item in reaped:
+        log.info("cell.reaped", cell=item.cell_id, why=item.why, problem=item.problem)
+    return reaped
+
+
+def _reap_container(sandbox: Sandbox, container: Container) -> Reaped | None:
+    cell_id = container.labels.get("io.cloche.cell", "")
+    path = cells_directory(sandbox.settings.home) / cell_id
+    known = ids.CELL_ID.fullmatch(cell_id) is not None and path.is_dir()
+    expired = _expired(sandbox, container)
+    with ExitStack() as held:
+        if known:
+            try:
+                held.enter_context(lock(path / RECORD, wait=False))
+            except Locked:
+                if not expired:
+                    return None
+        why: Literal["owner_dead", "expired"] = "expired" if expired else "owner_dead"
+        try:
+            sandbox.engine.destroy(container.id)
+        except SandboxError as error:
+            return Reaped(cell_id, container.id, why, error.message)
+        if known:
+            remove_tree(path)
+    return Reaped(cell_id, container.id, why)
+
+
+def _remove_directory(sandbox: Sandbox, path: Path) -> bool:
+    """Remove a directory that no process owns and no container belongs to; a very young one may be in the making."""
+    age_s = sandbox.clock.now().timestamp() - path.stat().st_mtime
+    if not (path / RECORD).exists() and age_s < NEW_S:
+        return False
+    try:
+        with lock(path / RECORD, wait=False):
+            remove_tree(path)
+    except Locked:
+        return False
+    return True
+
+
+def _containers(sandbox: Sandbox) -> tuple[Container, ...]:
+    return sandbox.engine.containers({HOME_LABEL: sandbox.home_id, "io.cloche.cell": None})
+
+
+def _directories(sandbox: Sandbox) -> list[Path]:
+    return sorted(path for path in cells_directory(sandbox.settings.home).iterdir() if path.is_dir())
+
+
+def _expired(sandbox: Sandbox, container: Container) -> bool:
+    expires = container.labels.get("io.cloche.expires", "")
+    return not expires.isdigit() or sandbox.clock.now().timestamp() > int(expires)

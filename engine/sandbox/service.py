@@ -1,0 +1,147 @@
+"""The sandbox of one home on one engine: what cells are opened from, and the choice of their runtime.
+
+`auto` prefers gVisor, and believes neither the engine's list of runtimes nor a version: a runtime is used after a trial cell
+of it started, attested and ended. The answer is kept per engine version, image and policy.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio.to_thread
+
+from engine.clock import Clock, SystemClock
+from engine.errors import EngineFailure, SandboxError
+from engine.files import lock, make_directory, storage, write_atomic
+from engine.ids import new_home_id
+from engine.sandbox import reaper
+from engine.sandbox.cell import open_cell
+from engine.sandbox.docker import Engine, RuntimeMissing
+from engine.sandbox.outcome import CellEnd
+from engine.sandbox.policy import CellPolicy, Kind, Runtime
+from engine.sandbox.reaper import ListedCell, Reaped
+from engine.settings import Settings
+
+TRIAL_DEADLINE_S = 30.0
+TRIALS = "trials.json"
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """A trial cell of one runtime: `passed`, or the code and sentence of what went wrong and what to do."""
+
+    runtime: Runtime
+    passed: bool
+    code: str = ""
+    message: str = ""
+    fix: str = ""
+    end: CellEnd | None = None
+
+
+@dataclass
+class Sandbox:
+    """Settings, clock and engine, composed. Open cells with `engine.sandbox.cell.open_cell`."""
+
+    settings: Settings
+    clock: Clock
+    engine: Engine
+    pid: int = field(default_factory=os.getpid)
+    _home_id: str = ""
+    _trials: dict[str, bool] = field(default_factory=dict)
+
+    @classmethod
+    def from_settings(cls, settings: Settings, clock: Clock | None = None) -> Sandbox:
+        """On the engine that the settings name; nothing is asked of it yet."""
+        engine = Engine(settings.docker_host, timeout_s=settings.engine_timeout_s)
+        return cls(settings, clock or SystemClock(), engine)
+
+    @property
+    def home_id(self) -> str:
+        """Names this home in the labels of its containers; drawn once and kept in `$CLOCHE_HOME/home-id`."""
+        if not self._home_id:
+            self._home_id = home_id(self.settings.home)
+        return self._home_id
+
+    def policy(self, kind: Kind, runtime: Runtime = "runc") -> CellPolicy:
+        """The full policy for one kind of cell."""
+        return CellPolicy.from_settings(self.settings, runtime, kind)
+
+    async def choose_runtime(self, image_id: str) -> Runtime:
+        """The runtime of cells: as set, or with `auto` gVisor where the engine has it and a trial cell passed, else runc.
+
+        Raises:
+            SandboxUnavailable, EngineTimeout: the engine does not answer.
+        """
+        if self.settings.runtime != "auto":
+            return self.settings.runtime
+        if "runsc" not in await anyio.to_thread.run_sync(self._runtimes):
+            return "runc"
+        return "runsc" if await self._passes("runsc", image_id) else "runc"
+
+    async def trial(self, runtime: Runtime, image_id: str) -> TrialResult:
+        """Start a cell of this runtime, let it attest, run nothing, end it."""
+        if runtime not in await anyio.to_thread.run_sync(self._runtimes):
+            missing = RuntimeMissing(f"the engine has no runtime {runtime}.", fix=f"Install {runtime}, or use runc.")
+            return TrialResult(runtime, False, missing.code, missing.message, missing.fix)
+        try:
+            async with open_cell(
+                self, image_id=image_id, kind="trial", deadline_s=TRIAL_DEADLINE_S, runtime=runtime
+            ) as cell:
+                end = await cell.finish()
+        except SandboxError as error:
+            return TrialResult(runtime, False, error.code, error.message, error.fix)
+        return TrialResult(runtime, not end.left_behind, end=end)
+
+    async def _passes(self, runtime: Runtime, image_id: str) -> bool:
+        version = await anyio.to_thread.run_sync(self.engine.version)
+        key = " ".join((runtime, version.version, image_id, self.policy("trial", runtime).digest))
+        if key not in self._trials:
+            self._trials.update(_read_trials(self.settings.home))
+        if key not in self._trials:
+            self._trials[key] = (await self.trial(runtime, image_id)).passed
+            _write_trials(self.settings.home, self._trials)
+        return self._trials[key]
+
+    def _runtimes(self) -> frozenset[str]:
+        return self.engine.runtimes()
+
+    def reap(self) -> list[Reaped]:
+        """See `engine.sandbox.reaper.reap`."""
+        return reaper.reap(self)
+
+    def list_cells(self) -> list[ListedCell]:
+        """See `engine.sandbox.reaper.list_cells`."""
+        return reaper.list_cells(self)
+
+
+def home_id(home: Path) -> str:
+    """32 hex digits that name this home for ever.
+
+    Raises:
+        EngineFailure: the file holds something else.
+    """
+    make_directory(home)
+    path = home / "home-id"
+    with lock(home / ".home-id.lock"):
+        if not path.exists():
+            write_atomic(path, f"{new_home_id()}\n".encode())
+        with storage(path):
+            text = path.read_text(encoding="utf-8").strip()
+    if len(text) != 32 or not set(text) <= set("0123456789abcdef"):
+        raise EngineFailure(f"{path} does not hold a home id.", fix="Remove it when no cell of this home is left.")
+    return text
+
+
+def _read_trials(home: Path) -> dict[str, bool]:
+    try:
+        kept = json.loads((home / TRIALS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {key: value for key, value in kept.items() if isinstance(value, bool)} if isinstance(kept, dict) else {}
+
+
+def _write_trials(home: Path, trials: dict[str, bool]) -> None:
+    write_atomic(home / TRIALS, json.dumps(trials, indent=1, sort_keys=True).encode(), durable=False)

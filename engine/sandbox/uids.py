@@ -1,0 +1,111 @@
+"""One uid per live cell of the machine, for its untrusted code: RLIMIT_NPROC counts per uid across containers.
+
+Claimed with an flock on a file in a directory that all users of the machine share, so a dead owner's claim is free at once.
+While a claim is in use its file names the cell; a free file that still names one belongs to an owner who died, whose
+container may live on, so the engine's labels are asked before that uid is given out again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from engine.errors import SandboxUnavailable
+
+FIRST, COUNT = 60706, 478
+"""60706–61183: used by nothing (systemd's UIDS-GIDS page and Debian policy 9.2.2), and below 65536 for mapped engines."""
+
+DIRECTORIES = (Path("/run/lock/cloche"), Path("/tmp/cloche-uids"))
+
+
+class NoUidLeft(SandboxUnavailable):
+    """Every uid of the range belongs to a live cell."""
+
+    code = "no_uid_left"
+
+
+class Claim:
+    """A claimed uid; `release` only when the cell is proven gone, `abandon` when its container may still live."""
+
+    def __init__(self, uid: int, descriptor: int) -> None:
+        self.uid = uid
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Free, and nobody needs to ask."""
+        os.ftruncate(self._descriptor, 0)
+        os.close(self._descriptor)
+
+    def abandon(self) -> None:
+        """Free once the engine shows no container with it."""
+        os.close(self._descriptor)
+
+
+@contextmanager
+def directory_for_claims(candidates: tuple[Path, ...] = DIRECTORIES) -> Iterator[Path]:
+    """The first directory that is there or can be made, usable by every user of the machine."""
+    for path in candidates:
+        try:
+            path.mkdir(mode=0o1777, exist_ok=True)
+            if path.stat().st_uid == os.geteuid():
+                path.chmod(0o1777)
+        except OSError:
+            continue
+        if os.access(path, os.W_OK | os.X_OK):
+            yield path
+            return
+    raise SandboxUnavailable(
+        f"no place for locks that all users share: {', '.join(map(str, candidates))}.",
+        fix="Make one of them a directory with mode 1777.",
+    )
+
+
+def claim(cell_id: str, in_use: Callable[[], frozenset[int]], *, directories: tuple[Path, ...] = DIRECTORIES) -> Claim:
+    """A uid that no live cell has. `in_use` asks the engine for the uids in its labels, and only when it must be asked.
+
+    Raises:
+        NoUidLeft: all 478 are taken. SandboxUnavailable: there is no directory for the locks.
+    """
+    known: frozenset[int] | None = None
+    with directory_for_claims(directories) as directory:
+        for step in range(COUNT):
+            uid = FIRST + (os.getpid() + step) % COUNT
+            descriptor = _try(directory / str(uid))
+            if descriptor is None:
+                continue
+            if os.fstat(descriptor).st_size:
+                known = in_use() if known is None else known
+                if uid in known:
+                    os.close(descriptor)
+                    continue
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, cell_id.encode(), 0)
+            return Claim(uid, descriptor)
+    raise NoUidLeft(f"all {COUNT} uids for cells are in use.", fix="Wait for cells to end, or run `cloche cells reap`.")
+
+
+def _try(path: Path) -> int | None:
+    try:
+        descriptor = _open(path)
+    except OSError:
+        return None  # somebody else's file, or no file at all: another uid will do
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _open(path: Path) -> int:
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        # without O_CREAT first: in a sticky directory the kernel refuses it for another user's file (protected_regular)
+        return os.open(path, flags)
+    except FileNotFoundError:
+        descriptor = os.open(path, flags | os.O_CREAT, 0o666)
+        os.fchmod(descriptor, 0o666)
+        return descriptor
