@@ -1,0 +1,179 @@
+"""What untrusted code says to the supervisor, checked before any of it is believed or passed on.
+
+The worker can cause `call`, `part` and `result`, in its own order and within its own bounds. Everything that the host would
+refuse is refused here first, by the same name, so that it counts as the program's failure and not as ours.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from cloche_guest import codec, wire
+
+TOO_MANY = "limit:messages"
+"""`code` of the WireError for one message too many; it is a cause of its own."""
+
+_SCOPE = re.compile(r"/|(/[a-z][a-z0-9_]{0,79}\[[1-9][0-9]{0,8}\]){1,40}")
+_NAME_CHARACTERS = 300
+_TEXT_CHARACTERS = 256 * 1024
+_PHASES = 100
+
+
+def check_value(text: str, arguments: bool) -> bool:
+    """True when JSON text is the one encoding of a value; for `arguments` of a dict with text as keys."""
+    try:
+        value = codec.check(json.loads(text, object_pairs_hook=_object, parse_constant=_refuse))
+    except (ValueError, RecursionError, OverflowError):
+        return False
+    return not arguments or (type(value) is dict and all(type(key) is str for key in value))
+
+
+class Channel:
+    """The state of one worker's messages. `check_large` decides about values that came in parts (their text is given).
+
+    `calls` is the number of the last call, `finished` True after `result`.
+    """
+
+    def __init__(
+        self,
+        *,
+        message_bytes: int,
+        messages: int,
+        value_bytes: int,
+        check_large: Callable[[str, bool], bool] = check_value,
+    ) -> None:
+        self._message_bytes = min(message_bytes, wire.FRAME_BYTES)
+        self._messages_left = messages
+        self._value_bytes = value_bytes
+        self._check_large = check_large
+        self._buffer = bytearray()
+        self._parts: list[str] = []
+        self._part = (0, 0, 0)
+        self._part_size = 0
+        self.calls = 0
+        self.finished = False
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes of the channel."""
+        self._buffer += data
+
+    def next(self) -> dict[str, Any] | None:
+        """The next whole message as a checked frame, or None when there is none.
+
+        Raises:
+            wire.WireError: by name, whatever is wrong with it; `code` is `TOO_MANY` for one message too many.
+        """
+        end = self._buffer.find(b"\n")
+        if max(end, 0) >= self._message_bytes or (end < 0 and len(self._buffer) >= self._message_bytes):
+            raise wire.WireError("frame.oversized", f"more than {self._message_bytes} bytes")
+        if end < 0:
+            return None
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        if not self._messages_left:
+            raise wire.WireError(TOO_MANY, "more messages than allowed")
+        self._messages_left -= 1
+        frame = wire.parse(line)
+        kind = wire.check_fields(frame, wire.WORKER_FRAMES, envelope=False)
+        if self.finished:
+            raise wire.WireError("frame.out_of_order", f"{kind} after result")
+        {"call": self._call, "part": self._take_part, "result": self._result}[kind](frame)
+        return frame
+
+    def finish(self) -> None:
+        """After the last byte.
+
+        Raises:
+            wire.WireError: frame.unfinished.
+        """
+        if self._buffer:
+            raise wire.WireError("frame.unfinished", "the last message has no end")
+
+    def _call(self, frame: dict[str, Any]) -> None:
+        number = frame["c"]
+        if number <= self.calls:
+            raise wire.WireError("call.repeated", f"call {number} came already")
+        if number != self.calls + 1:
+            raise wire.WireError("call.out_of_order", f"call {number} instead of {self.calls + 1}")
+        phase = frame.get("phase", [])
+        fits = (
+            1 <= frame["n"] <= number
+            and 1 <= len(frame["fn"]) <= _NAME_CHARACTERS
+            and frame["fn"].isprintable()
+            and len(frame["scope"]) <= _TEXT_CHARACTERS
+            and _SCOPE.fullmatch(frame["scope"])
+            and len(phase) <= _PHASES
+            and all(isinstance(name, str) for name in phase)
+        )
+        if not fits:
+            raise wire.WireError("frame.bad_field", "call has a name, scope, count or phase that cannot be")
+        self._value(frame, "call", "args")
+        self.calls = number
+
+    def _result(self, frame: dict[str, Any]) -> None:
+        if "error" in frame:
+            if "value" in frame or "value_part" in frame or not _is_error(frame["error"], calls=self.calls):
+                raise wire.WireError("frame.bad_field", "result.error does not hold what it must")
+        else:
+            self._value(frame, "result", "value")
+        self._no_parts_left()
+        self.finished = True
+
+    def _value(self, frame: dict[str, Any], kind: str, field: str) -> None:
+        """Check the value of a frame, inline or in parts."""
+        reference = f"{field}_part"
+        if (field in frame) == (reference in frame):
+            raise wire.WireError("frame.bad_field", f"{kind} needs one of {field} and {reference}")
+        if field in frame:
+            self._no_parts_left()
+            fits = check_value(json.dumps(frame[field], ensure_ascii=False), kind == "call")
+        else:
+            part_id, i, of = self._part
+            if frame[reference] != part_id or not self._parts or i != of:
+                raise wire.WireError("part.unknown", f"no value {frame[reference]} came in parts right before")
+            text = "".join(self._parts)
+            self._parts, self._part_size = [], 0
+            fits = self._check_large(text, kind == "call")
+        if not fits:
+            raise wire.WireError("value.not_canonical", f"{kind}.{field}")
+
+    def _no_parts_left(self) -> None:
+        if self._parts:
+            raise wire.WireError("part.out_of_order", "parts that the next message does not use")
+
+    def _take_part(self, frame: dict[str, Any]) -> None:
+        part_id, i, of = self._part
+        due = (part_id, i + 1, of) if self._parts and i < of else (part_id + 1, 1, frame["of"])
+        if self._parts and i == of:
+            raise wire.WireError("part.out_of_order", "a second value before the first was used")
+        if (frame["id"], frame["i"], frame["of"]) != due or not 1 <= frame["of"] <= 1_000_000:
+            raise wire.WireError("part.out_of_order", f"part {frame['i']} of {frame['of']} of value {frame['id']}")
+        size = len(frame["data"].encode())
+        self._part_size += size
+        if size > wire.PART_BYTES or self._part_size > self._value_bytes:
+            raise wire.WireError("part.oversized", f"{self._part_size} bytes, at most {self._value_bytes}")
+        self._part = due
+        self._parts.append(frame["data"])
+
+
+def _is_error(body: dict[str, Any], *, calls: int) -> bool:
+    call = body.get("call")
+    return (
+        set(body) <= {"type", "message", "traceback", "call"}
+        and all(isinstance(body.get(name, ""), str) for name in ("type", "message", "traceback"))
+        and (call is None or (type(call) is int and 1 <= call <= calls))
+    )
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise ValueError("a key stands twice")
+    return made

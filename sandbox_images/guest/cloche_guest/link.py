@@ -1,0 +1,172 @@
+"""The supervisor's end of the exchange: frames in from `in/`, frames out to `out/` (docs/reference/protocol.md, Files).
+
+Nothing here waits. What cannot be written yet, because the host has not made the next segment, stays in memory and `blocked`
+says so; whoever causes frames stops causing them until it is False again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import deque
+from typing import Any
+
+from cloche_guest import wire
+
+_CHUNK = 256 * 1024
+_ROTATE_ROOM = 256
+
+
+class HostBroke(Exception):
+    """The host broke the protocol, or a value it announced is not there as announced: the cell cannot go on."""
+
+
+def segment(directory: str, number: int) -> str:
+    """Path of a segment: `000001.seg`, `000002.seg`, …"""
+    return os.path.join(directory, f"{number:06d}.seg")
+
+
+class Reader:
+    """Frames from the host, in order, checked; `received` is the sequence of the last one, `generation` that of the first."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._number = 1
+        self._descriptor: int | None = None
+        self._offset = 0
+        self._buffer = bytearray()
+        self.generation: int | None = None
+        self.received = 0
+
+    def next(self) -> dict[str, Any] | None:
+        """The next frame, `rotate` included, or None when there is none yet.
+
+        Raises:
+            HostBroke: by the name of what is wrong with it.
+        """
+        line = self._line()
+        if line is None:
+            return None
+        try:
+            frame = wire.parse(line)
+            kind = wire.check_fields(frame, wire.HOST_FRAMES)
+            if self.generation is None:
+                self.generation = frame["g"] if type(frame.get("g")) is int else -1
+            wire.check_order(frame, generation=self.generation, expected=self.received + 1)
+        except wire.WireError as error:
+            raise HostBroke(str(error)) from error
+        self.received += 1
+        if kind == "rotate":
+            self._leave()
+        return frame
+
+    def _line(self) -> bytes | None:
+        end = self._buffer.find(b"\n")
+        while end < 0:
+            if len(self._buffer) >= wire.FRAME_BYTES:
+                raise HostBroke("frame.oversized: a line without an end")
+            searched = len(self._buffer)
+            if not self._fill():
+                return None
+            end = self._buffer.find(b"\n", searched)
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        return line
+
+    def _fill(self) -> bool:
+        if self._descriptor is None:
+            try:
+                self._descriptor = os.open(segment(self._directory, self._number), os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                return False
+        chunk = os.pread(self._descriptor, _CHUNK, self._offset)
+        self._offset += len(chunk)
+        self._buffer += chunk
+        return bool(chunk)
+
+    def _leave(self) -> None:
+        if self._buffer:
+            raise HostBroke("frame.out_of_order: a segment goes on after its rotate")
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+        self._descriptor, self._offset, self._number = None, 0, self._number + 1
+
+
+class Writer:
+    """Frames to the host. The first needs a `generation`, which the host's hello gives."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._number = 1
+        self._descriptor: int | None = None
+        self._size = 0
+        self._waiting: deque[tuple[bytes, bool]] = deque()
+        self.generation = 0
+        self.sent = 0
+
+    @property
+    def blocked(self) -> bool:
+        """True while frames wait for a segment."""
+        return bool(self._waiting)
+
+    def send(self, kind: str, **fields: Any) -> None:
+        """Write a frame, or keep it until `flush` can.
+
+        Raises:
+            wire.WireError: the frame cannot be written as one line; nothing was counted.
+        """
+        line = wire.dump(self._frame(kind, fields))
+        if self._size + len(line) + _ROTATE_ROOM > wire.SEGMENT_BYTES:
+            self._put(wire.dump(self._frame("rotate", {})), last=True)
+            self._size = 0
+            line = wire.dump(self._frame(kind, fields))
+        self._size += len(line)
+        self._put(line)
+
+    def flush(self) -> bool:
+        """Write what waits; True when nothing does any more."""
+        while self._waiting and self._write(*self._waiting[0]):
+            self._waiting.popleft()
+        return not self._waiting
+
+    def _frame(self, kind: str, fields: dict[str, Any]) -> dict[str, Any]:
+        return {"v": wire.VERSION, "g": self.generation, "q": self.sent + 1, "t": kind, **fields}
+
+    def _put(self, line: bytes, *, last: bool = False) -> None:
+        self.sent += 1
+        self._waiting.append((line, last))
+        self.flush()
+
+    def _write(self, line: bytes, last: bool) -> bool:
+        if self._descriptor is None:
+            try:
+                self._descriptor = os.open(
+                    segment(self._directory, self._number), os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+                )
+            except FileNotFoundError:
+                return False
+        view = memoryview(line)
+        while view:
+            view = view[os.write(self._descriptor, view) :]
+        if last:
+            os.close(self._descriptor)
+            self._descriptor, self._number = None, self._number + 1
+        return True
+
+
+def open_part(incoming: str, frame: dict[str, Any], *, value_bytes: int) -> str:
+    """Text of the value that a `part` frame announces, read whole.
+
+    Raises:
+        HostBroke: the name, size or digest is not what the frame says.
+    """
+    if frame["file"] != f"parts/{frame['id']}" or not 0 <= frame["size"] <= value_bytes:
+        raise HostBroke(f"part.unknown: {frame['file'][:40]}")
+    try:
+        with open(os.path.join(incoming, frame["file"]), "rb") as file:
+            data = file.read(frame["size"] + 1)
+    except OSError as error:
+        raise HostBroke(f"part.unknown: {error.strerror}") from error
+    if len(data) != frame["size"] or hashlib.sha256(data).hexdigest() != frame["sha256"]:
+        raise HostBroke("part.unknown: the file is not what was announced")
+    return data.decode()

@@ -1,0 +1,335 @@
+"""A run, seen from the supervisor: one worker, its streams, its calls, its end, its output files, the last word.
+
+The cause of the end is what this process saw: its own clock, the host's word, the worker's broken message, or how the worker
+exited. What a descendant of the worker does after that changes nothing: everything is killed first.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import select
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from cloche_guest import collect, wire
+from cloche_guest.channel import TOO_MANY, Channel, check_value
+from cloche_guest.children import Child, DropFailed, Rights, run_to_end, spawn
+from cloche_guest.control import Control, Ended, Source
+from cloche_guest.link import HostBroke, open_part
+from cloche_guest.streams import Stream
+
+OUTSTANDING = 64
+"""Unanswered calls up to which more messages of the worker are read."""
+
+_OUTPUT_AFTER_S = 0.05
+_OUTPUT_BYTES = 48 * 1024
+_AFTER_RESULT_S = 1.0
+_COLLECT_S = 30.0
+_CHECK_S = 20.0
+_READ_BYTES = 64 * 1024
+
+
+@dataclass
+class Verdict:
+    """How the worker ended; `exit` is its code, or 128 + the signal's number."""
+
+    cause: str
+    detail: str
+    exit: int
+
+
+class Run:
+    """One job of kind `run`. `parts` are the host's announced values by id, taken as they are used."""
+
+    def __init__(
+        self, control: Control, *, limits: dict[str, int], rights: Rights, parts: dict[int, dict[str, Any]]
+    ) -> None:
+        self._control = control
+        self._limits = limits
+        self._rights = rights
+        self._parts = parts
+        self._channel = Channel(
+            message_bytes=limits["message_bytes"],
+            messages=limits["messages"],
+            value_bytes=limits["value_bytes"],
+            check_large=self._check_large,
+        )
+        self._streams = {name: Stream(limits["output_bytes"]) for name in ("stdout", "stderr")}
+        self._output_at: float | None = None
+        self._outstanding: set[int] = set()
+        self._to_worker: deque[Iterator[bytes]] = deque()
+        self._unsent = memoryview(b"")
+        self._failed_call: int | None = None
+        self._result_at: float | None = None
+        self._sources: dict[int, Source] = {}
+
+    def run(self, main: Callable[[], int]) -> None:
+        """Fork the worker, see it through, and send everything up to `end`.
+
+        Raises:
+            DropFailed, HostBroke, HostGone, TimeoutError: the sandbox failed; there is no last word.
+        """
+        child = spawn(main, rights=self._rights)
+        self._control.send("ready")
+        self._sources = {
+            child.channel: (select.POLLIN, partial(self._read_channel, child.channel)),
+            child.stdout: (select.POLLIN, partial(self._read_stream, child.stdout, "stdout")),
+            child.stderr: (select.POLLIN, partial(self._read_stream, child.stderr, "stderr")),
+        }
+        verdict = self._watch(child)
+        stragglers = self._control.reaper.end_all()
+        self._control.finish()
+        verdict = self._drain(child, verdict)
+        child.close()
+        self._send_tails()
+        usage = self._usage()
+        if verdict.cause != "cancelled":
+            usage |= self._collect(verdict)
+        usage["cpu_s"] = round(self._control.reaper.cpu_s, 6)
+        call = {} if self._failed_call is None else {"call": self._failed_call}
+        self._control.send(
+            "end",
+            cause=verdict.cause,
+            detail=verdict.detail,
+            exit=verdict.exit,
+            stragglers=stragglers,
+            usage=usage,
+            **call,
+        )
+
+    # while it lives
+
+    def _watch(self, child: Child) -> Verdict:
+        killed = 128 + signal.SIGKILL
+        reaper = self._control.reaper
+        try:
+            while (status := reaper.status(child.pid)) is None:
+                for frame in self._control.turn(self._watched(child), due=bool(self._outstanding)):
+                    self._from_host(frame)
+                self._send_output()
+                if self._result_at is not None and time.monotonic() - self._result_at > _AFTER_RESULT_S:
+                    return self._exited(0 if self._failed_call is None else 1)
+        except Ended as ended:
+            return Verdict(ended.cause, ended.detail, killed)
+        except wire.WireError as error:
+            return _broken(error)
+        return self._exited(status)
+
+    def _watched(self, child: Child) -> dict[int, Source]:
+        """Nothing more is read of a worker that leaves many calls open; what waits for it is written when it reads."""
+        watched = dict(self._sources)
+        if child.channel in watched:
+            read = select.POLLIN if len(self._outstanding) < OUTSTANDING else 0
+            write = select.POLLOUT if self._unsent or self._to_worker else 0
+            watched[child.channel] = (read | write, watched[child.channel][1])
+        return watched
+
+    def _read_channel(self, descriptor: int) -> None:
+        self._write_to_worker(descriptor)
+        if len(self._outstanding) >= OUTSTANDING:
+            return
+        data = self._read(descriptor)
+        self._channel.feed(data)
+        while (frame := self._channel.next()) is not None:
+            self._from_worker(frame)
+
+    def _read_stream(self, descriptor: int, name: str) -> None:
+        self._streams[name].feed(self._read(descriptor))
+        if self._output_at is None and self._streams[name].pending:
+            self._output_at = time.monotonic()
+
+    def _read(self, descriptor: int) -> bytes:
+        try:
+            data = os.read(descriptor, _READ_BYTES)
+        except BlockingIOError:
+            return b""
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            self._sources.pop(descriptor, None)
+        return data
+
+    def _from_worker(self, frame: dict[str, Any]) -> None:
+        self._send_output(now=True)
+        fields = {name: value for name, value in frame.items() if name != "t"}
+        self._control.send(frame["t"], **fields)
+        if frame["t"] == "call":
+            self._outstanding.add(frame["c"])
+        elif frame["t"] == "result":
+            self._result_at = time.monotonic()
+            self._failed_call = frame.get("error", {}).get("call")
+
+    def _send_output(self, *, now: bool = False) -> None:
+        pending = max(stream.pending for stream in self._streams.values())
+        waited = self._output_at is not None and time.monotonic() - self._output_at >= _OUTPUT_AFTER_S
+        if not pending or not (now or waited or pending >= _OUTPUT_BYTES):
+            return
+        self._output_at = None
+        for name, stream in self._streams.items():
+            while (piece := stream.take()) is not None:
+                self._send_piece(name, *piece)
+
+    def _send_piece(self, stream: str, offset: int, data: bytes) -> None:
+        self._control.send("output", stream=stream, offset=offset, data=base64.b64encode(data).decode())
+
+    def _check_large(self, text: str, arguments: bool) -> bool:
+        """Values in parts can cost many times their size to take apart: done in a process that may die of it."""
+        rights = Rights(None, self._limits["processes"], 64, 0)
+        left = min(_CHECK_S, max(0.1, self._control.deadline - time.monotonic()))
+        try:
+            code, _ = run_to_end(
+                lambda: 0 if check_value(text, arguments) else 1, rights=rights, limit_bytes=0, timeout_s=left
+            )
+        except TimeoutError:
+            return False
+        return code == 0
+
+    # from the host
+
+    def _from_host(self, frame: dict[str, Any]) -> None:
+        if frame["t"] == "part":
+            self._parts[frame["id"]] = frame
+        elif frame["t"] == "reply":
+            self._reply(frame)
+        else:
+            raise HostBroke(f"frame.out_of_order: {frame['t']} during a run")
+
+    def _reply(self, frame: dict[str, Any]) -> None:
+        call = frame["call"]
+        answers = [name for name in ("ok", "ok_part", "error", "stop") if name in frame]
+        if call not in self._outstanding or len(answers) != 1:
+            raise HostBroke(f"frame.bad_field: reply to call {call} with {', '.join(answers) or 'nothing'}")
+        self._outstanding.remove(call)
+        if "stop" in frame:
+            raise Ended("exit", "stopped")
+        if "ok_part" in frame:
+            self._to_worker.append(self._reply_in_parts(call, frame["ok_part"]))
+            return
+        answer = answers[0]
+        self._to_worker.append(iter([wire.dump({"t": "reply", "call": call, answer: frame[answer]})]))
+
+    def _reply_in_parts(self, call: int, part_id: int) -> Iterator[bytes]:
+        text = take_part(self._control, self._parts, part_id, value_bytes=self._limits["value_bytes"])
+        parts = wire.split_text(text)
+        for i, data in enumerate(parts, 1):
+            yield wire.dump({"t": "part", "id": part_id, "i": i, "of": len(parts), "data": data})
+        yield wire.dump({"t": "reply", "call": call, "ok_part": part_id})
+
+    def _write_to_worker(self, descriptor: int) -> None:
+        while self._unsent or self._to_worker:
+            if not self._unsent:
+                line = next(self._to_worker[0], None)
+                if line is None:
+                    self._to_worker.popleft()
+                    continue
+                self._unsent = memoryview(line)
+            try:
+                self._unsent = self._unsent[os.write(descriptor, self._unsent) :]
+            except BlockingIOError:
+                return
+            except (BrokenPipeError, ConnectionResetError):
+                self._unsent, self._to_worker = memoryview(b""), deque()
+
+    # at the end
+
+    def _exited(self, status: int) -> Verdict:
+        if self._result_at is not None:
+            detail = "returned" if self._failed_call is None else "raised"
+            return Verdict("exit", detail, status if status >= 0 else 128 - status)
+        if status < 0:
+            return Verdict("signal", signal.Signals(-status).name, 128 - status)
+        return Verdict("exit", "exited", status)
+
+    def _drain(self, child: Child, verdict: Verdict) -> Verdict:
+        """Everything is dead, so what the pipes hold is finite. Messages count only if the worker exited by itself."""
+        believed = verdict.cause in ("exit", "signal") and verdict.detail != "stopped"
+        if not believed:
+            self._sources.pop(child.channel, None)
+        try:
+            while self._sources:
+                self._outstanding.clear()
+                self._control.turn(self._sources)
+                self._send_output()
+            if believed and verdict.cause == "exit":
+                self._channel.finish()
+        except wire.WireError as error:
+            self._sources.pop(child.channel, None)
+            while self._sources:
+                self._control.turn(self._sources)
+            return _broken(error)
+        if believed:
+            status = verdict.exit if verdict.cause == "exit" else 128 - verdict.exit
+            return self._exited(status)
+        return verdict
+
+    def _send_tails(self) -> None:
+        self._send_output(now=True)
+        for name, stream in self._streams.items():
+            for piece in stream.tail():
+                self._send_piece(name, *piece)
+                self._control.turn({})
+
+    def _usage(self) -> dict[str, Any]:
+        usage: dict[str, Any] = {}
+        for name, stream in self._streams.items():
+            usage[f"{name}_bytes"] = stream.total
+            usage[f"{name}_cut"] = stream.cut
+        return usage
+
+    def _collect(self, verdict: Verdict) -> dict[str, Any]:
+        """Pass on the output files; too many or too large ones are the end's cause unless there is another one."""
+        limits = self._limits
+        main = partial(
+            collect.send,
+            self._control.paths.output,
+            files=limits["output_files"],
+            total_bytes=limits["output_files_bytes"],
+        )
+        rights = Rights(self._rights.uid, limits["processes"], 256, limits["file_bytes"])
+        receiver = collect.Receiver(self._control.send)
+        child = spawn(main, rights=rights, merge_output=True)
+        until = time.monotonic() + _COLLECT_S
+
+        def read() -> None:
+            data = self._read(child.channel)
+            receiver.feed(data)
+
+        self._sources = {child.channel: (select.POLLIN, read)}
+        while self._sources:
+            self._control.turn(self._sources)
+            if time.monotonic() > until:
+                raise TimeoutError("reading the output files took too long")
+        child.close()
+        self._control.reaper.end_all()
+        if not receiver.complete or receiver.header is None:
+            raise DropFailed("the output files could not be read")
+        header = receiver.header
+        if header["problem"] and verdict.cause == "exit":
+            verdict.cause, verdict.detail = "limit:output_files", header["problem"]
+        return {"output_files": len(header["files"]), "skipped": header["skipped"], "skipped_files": header["left_out"]}
+
+
+def _broken(error: wire.WireError) -> Verdict:
+    if error.code == TOO_MANY:
+        return Verdict(TOO_MANY, "", 128 + signal.SIGKILL)
+    return Verdict("message", error.code, 128 + signal.SIGKILL)
+
+
+def take_part(control: Control, parts: dict[int, dict[str, Any]], part_id: int, *, value_bytes: int) -> str:
+    """Text of a value that the host announced; it can be taken once, and the host may remove its file then.
+
+    Raises:
+        HostBroke: it was not announced, or is not as announced.
+    """
+    announced = parts.pop(part_id, None)
+    if announced is None:
+        raise HostBroke(f"part.unknown: {part_id}")
+    text = open_part(control.paths.incoming, announced, value_bytes=value_bytes)
+    control.acknowledge()
+    return text

@@ -1,0 +1,84 @@
+"""The child that runs one workflow: loads the snapshot, calls the entry with the task, says what came of it.
+
+Everything in this process is untrusted from the first import on; the supervisor believes none of it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import cloche._call
+
+from cloche_guest import codec, failure, loader
+from cloche_guest.backend import ChannelBackend, ChannelClosed, resolve
+from cloche_guest.children import CHANNEL
+from cloche_guest.control import Paths
+from cloche_guest.scopes import Scopes
+
+RETURNED, RAISED, LOST = 0, 1, 69
+
+
+class NoEntry(Exception):
+    """The snapshot has no such package, or the package no such entry."""
+
+
+def prepare(scratch: str) -> None:
+    """What every child that runs untrusted code starts from."""
+    os.chdir(scratch)
+    sys.argv = [""]
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
+
+
+def run(entry: str, task: Any, paths: Paths) -> int:
+    """Call `workflows.<entry>`'s entry with `task` (codec form); the exit code of the worker.
+
+    A result that cannot be recorded is reported as the error `UnrecordableValue`.
+    """
+    prepare(paths.scratch[0])
+    scopes = Scopes()
+    backend = ChannelBackend(CHANNEL, package=entry, scopes=scopes)
+    cloche._call.install(backend)
+
+    def wrap(workflow_id: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        return function if workflow_id == entry else loader.scoped(scopes, workflow_id, function)
+
+    loader.install(paths.snapshot, wrap=wrap)
+    try:
+        try:
+            result = find_entry(entry)(codec.decode(task, resolve=resolve))
+        except ChannelClosed:
+            return LOST
+        except BaseException as error:
+            backend.send_error(failure.describe(error, snapshot=paths.snapshot))
+            return RAISED
+        return _send_result(backend, result)
+    except ChannelClosed:
+        return LOST
+
+
+def _send_result(backend: ChannelBackend, result: Any) -> int:
+    try:
+        backend.send_result(result)
+    except codec.CodecError as error:
+        text = f"the result cannot be recorded: {error}"
+        backend.send_error({"type": "UnrecordableValue", "message": failure.clip(text, 2000), "traceback": ""})
+        return RAISED
+    return RETURNED
+
+
+def find_entry(workflow_id: str) -> Callable[..., Any]:
+    """The entry of a package in the snapshot, as its importers get it.
+
+    Raises:
+        NoEntry: the package does not give it. Whatever importing the package raises.
+    """
+    package = importlib.import_module(f"workflows.{workflow_id}")
+    entry = getattr(package, workflow_id, None)
+    if not callable(entry):
+        raise NoEntry(f"workflows.{workflow_id} has no callable {workflow_id}")
+    return entry  # type: ignore[no-any-return]
