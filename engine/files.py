@@ -85,7 +85,10 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = 
 def make_directory(path: Path, *, mode: int = 0o700) -> Path:
     """Create a directory and its parents with `mode`; an existing one is left as it is."""
     with storage(path):
-        path.mkdir(mode=mode, parents=True, exist_ok=True)
+        # Path.mkdir(parents=True) would give the parents the default mode
+        for folder in (*reversed(path.parents), path):
+            if not folder.is_dir():
+                folder.mkdir(mode=mode, exist_ok=True)
     return path
 
 
