@@ -84,9 +84,24 @@ class Cell:
         self._end: CellEnd | None = None
 
     @property
-    def id(self) -> str:
-        """The cell's id, also in the container's name and labels."""
+    def cell_id(self) -> str:
+        """Also in the container's name and labels."""
         return self._launch.cell_id
+
+    @property
+    def image(self) -> str:
+        """Image id, `sha256:…`."""
+        return self._launch.wish.image_id
+
+    @property
+    def runtime(self) -> str:
+        """OCI runtime, e.g. `runc`."""
+        return self.policy.runtime
+
+    @property
+    def policy_digest(self) -> str:
+        """SHA-256 of the policy that it was checked against, 64 hex digits."""
+        return self._launch.wish.claimed.digest
 
     @property
     def container(self) -> str:
@@ -115,14 +130,14 @@ class Cell:
         with anyio.move_on_after(HELLO_S) as waiting:
             hello = await self.receive()
         if waiting.cancelled_caught:
-            raise CellLost(f"cell {self.id} did not say hello within {HELLO_S:g} s.", fix="Run `cloche doctor`.")
+            raise CellLost(f"cell {self.cell_id} did not say hello within {HELLO_S:g} s.", fix="Run `cloche doctor`.")
         self._check(hello)
         self._times.ready = self._now()
-        log.info("cell.started", cell=self.id, kind=self._launch.wish.kind, runtime=self.policy.runtime)
+        log.info("cell.started", cell=self.cell_id, kind=self._launch.wish.kind, runtime=self.policy.runtime)
 
     def _check(self, hello: CellFrame) -> None:
         if not isinstance(hello, Hello) or hello.nonce != self._launch.nonce:
-            raise AttestationFailed(f"cell {self.id} answered with another nonce than it was given.")
+            raise AttestationFailed(f"cell {self.cell_id} answered with another nonce than it was given.")
         claimed = self._launch.wish.claimed
         found = attest.differences(hello.attestation, claimed, uid=self._launch.uid)
         assert self._watch is not None
@@ -135,7 +150,7 @@ class Cell:
                 found += (f"the cgroup files could not be read ({error})",)
         if found:
             raise AttestationFailed(
-                f"cell {self.id} is not what the policy says: {'; '.join(found[:5])}.",
+                f"cell {self.cell_id} is not what the policy says: {'; '.join(found[:5])}.",
                 fix="No code was delivered. Run `cloche doctor`.",
             )
 
@@ -171,7 +186,7 @@ class Cell:
             if frame is not None:
                 return frame
             if gone or self._last_word is not None:
-                raise CellLost(f"cell {self.id} ended without a last word.", fix="Its end says why; run it again.")
+                raise CellLost(f"cell {self.cell_id} ended without a last word.", fix="Its end says why; run it again.")
             if time.perf_counter() < hot_until:
                 time.sleep(HOT_STEP_S)
             else:
@@ -195,7 +210,7 @@ class Cell:
             self._launch.link.send_ack()
         return frame
 
-    def reply_ok(self, number: int, encoded: Any) -> None:
+    async def reply_ok(self, number: int, encoded: Any) -> None:
         """Answer a call with a value in codec form.
 
         Raises:
@@ -203,15 +218,15 @@ class Cell:
         """
         self._launch.link.send_ok(number, encoded)
 
-    def reply_error(self, number: int, type_name: str, message: str, traceback: str = "") -> None:
+    async def reply_error(self, number: int, type_name: str, message: str, traceback: str = "") -> None:
         """Answer a call with an error, raised in the program as CallError."""
         self._launch.link.send_error(number, type_name=type_name, message=message, traceback=traceback)
 
-    def reply_stop(self, number: int, reason: str) -> None:
+    async def reply_stop(self, number: int, reason: str) -> None:
         """End the program at this call, without an answer."""
         self._launch.link.send_stop(number, reason)
 
-    def cancel(self, reason: str) -> None:
+    async def cancel(self, reason: str) -> None:
         """Ask the supervisor to end the program; frames still come, the last one within seconds or the host kills."""
         assert self._watch is not None
         self._launch.link.send_cancel(reason)
@@ -242,7 +257,7 @@ class Cell:
         self._launch.release(gone=gone)
         verdict = decide(evidence)
         end = CellEnd(
-            cell_id=self.id,
+            cell_id=self.cell_id,
             cause=verdict.cause,
             detail=verdict.detail,
             exit=None if evidence.end is None else evidence.end.exit,
@@ -251,7 +266,7 @@ class Cell:
             left_behind=not gone,
             notes=(*verdict.notes, *self._notes),
         )
-        log.info("cell.ended", cell=self.id, cause=str(end.cause), left_behind=end.left_behind)
+        log.info("cell.ended", cell=self.cell_id, cause=str(end.cause), left_behind=end.left_behind)
         return end
 
     def _destroy(self) -> bool:
@@ -262,7 +277,7 @@ class Cell:
             self._launch.destroy()
         except SandboxError as error:
             self._notes.append(f"left behind: {error.message}")
-            log.warning("cell.left_behind", cell=self.id, error=error.code)
+            log.warning("cell.left_behind", cell=self.cell_id, error=error.code)
             return False
         return True
 
