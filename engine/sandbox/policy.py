@@ -57,6 +57,8 @@ MASKED_PATHS = (
     "/proc/sched_debug",
     "/proc/scsi",
     "/sys/firmware",
+    # With a cgroup namespace of its own on cgroup v1, runc 1.1 leaves the tmpfs that holds the hierarchies writable.
+    "/sys/fs/cgroup",
 )
 READ_ONLY_PATHS = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 

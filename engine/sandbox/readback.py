@@ -81,7 +81,14 @@ def _resolved_mounts(asked: Mapping[str, Any], resolved: list[Mapping[str, Any]]
 
 
 def _same(asked: Any, have: Any) -> bool:
+    if isinstance(asked, list) and isinstance(have, list):
+        asked, have = [_without_empty(item) for item in asked], [_without_empty(item) for item in have]
     return bool(asked == have) or (not asked and not have and asked is not None)
+
+
+def _without_empty(item: Any) -> Any:
+    """Inside lists of objects an engine leaves out what is false or empty."""
+    return {key: value for key, value in item.items() if value} if isinstance(item, dict) else item
 
 
 def _sorted(value: Any) -> list[str]:

@@ -1,0 +1,34 @@
+"""An engine, the cell image in it, and a sandbox that must leave nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.sandbox.docker import Engine
+from engine.sandbox.service import Sandbox
+from engine.settings import load
+from tests.helpers.sandbox import loaded_image, make_sandbox, nothing_left
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[Engine]:
+    """The engine that answers at the configured address; none is a failure."""
+    made = Engine(load().docker_host, timeout_s=60)
+    made.ping()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def image_id(engine: Engine) -> str:
+    return loaded_image(engine)
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path, engine: Engine) -> Iterator[Sandbox]:
+    made = make_sandbox(tmp_path / "home", engine)
+    with nothing_left(made):
+        yield made
