@@ -202,10 +202,13 @@ class _Gate:
 async def _listen(
     cell: GateCell, job: GateJob, snapshot: Path, heard: _Heard, until: Callable[[CaseResult], bool]
 ) -> bool:
-    """Take results until the supervisor's last word (False), or until one is enough (True)."""
+    """Take results until the cell's last word or its end without one (False), or until one is enough (True)."""
     await cell.deliver(job, snapshot)
     while True:
-        frame = await cell.receive()
+        try:
+            frame = await cell.receive()
+        except CellLost:
+            return False  # whose failure it is, `finish` tells from evidence
         if isinstance(frame, End):
             return False
         if isinstance(frame, CaseResult):
