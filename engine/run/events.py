@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from cloche_guest import codec
-from pydantic import BaseModel, ConfigDict, Field, Strict, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, Strict, TypeAdapter, ValidationError, model_validator
 
 from engine.run.calls import CallKey
 from engine.run.status import Status
@@ -42,6 +42,13 @@ class _Event(BaseModel):
             if name != "e" and name in self.model_fields_set and (name in _VALUES or value != field.default):
                 found[name] = value.model_dump() if isinstance(value, BaseModel) else value
         return found
+
+
+def _key(found: Any) -> CallKey:
+    match found:
+        case [str(scope), str(fn), int(n), str(digest)]:
+            return CallKey(scope, fn, n, digest)
+    raise ValueError("a key is scope, function, number and digest")
 
 
 class ErrorText(BaseModel):
@@ -124,7 +131,7 @@ class CallStarted(_Event):
     """A call is about to be executed. `counted`: towards the cap. The arguments stand in `args` or in the blob `args_blob`."""
 
     e: Literal["call.started"] = "call.started"
-    key: Annotated[CallKey, Strict(False)]
+    key: Annotated[CallKey, PlainValidator(_key)]
     args: Any = None
     args_blob: str = ""
     label: str = ""

@@ -19,6 +19,7 @@ from engine.run.events import (
     CellEnded,
     CellStarted,
     Decision,
+    Event,
     Line,
     Output,
     RunCreated,
@@ -38,7 +39,8 @@ class Inconsistent(ValueError):
 class Record:
     """One execution of a call. `outcome` is None while it runs and for ever when nobody saw its end (unknown).
 
-    `rerun`: a person decided that this unknown attempt is made again.
+    `rerun`: a person decided that this unknown attempt is made again. `settled`: a person said how it ended. `lost`: an event
+    calls its outcome unknown.
     """
 
     seq: int
@@ -49,6 +51,7 @@ class Record:
     ended_at: float | None = None
     rerun: bool = False
     lost: bool = False
+    settled: bool = False
 
     @property
     def key(self) -> CallKey:
@@ -180,8 +183,14 @@ class History:
             raise Inconsistent(f"carries generation {line.generation} in generation {self.generation}")
         if self.is_final:
             raise Inconsistent("follows the end of the run")
-        if self.finished is not None and not starts and not isinstance(line.event, Decision | RunFinished | CellEnded):
+        if self.finished is not None and not starts and not self._may_follow_an_end(line.event):
             raise Inconsistent("follows the end of its generation")
+
+    def _may_follow_an_end(self, event: Event) -> bool:
+        """What people decide, and the late end of a cell, are told between generations."""
+        if isinstance(event, CallCompleted | CallFailed):
+            return bool(self.decisions) and self.decisions[-1].of == event.of
+        return isinstance(event, Decision | RunFinished | CellEnded)
 
     def _current(self, line: Line) -> Generation:
         if not self.generations:
@@ -213,6 +222,7 @@ class History:
         if record.outcome is not None:
             raise Inconsistent(f"ends the call {event.of} a second time")
         record.outcome, record.ended_at = event, line.at
+        record.settled = any(decision.of == record.seq for decision in self.decisions)
         self.replies_used.update(index for index in event.facts.get("replies", ()) if type(index) is int)
 
     def _record(self, of: int) -> Record:

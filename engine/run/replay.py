@@ -102,7 +102,7 @@ def executes_again(history: History, record: Record) -> bool:
     told = [generation for generation in later if generation.told_of_the_program]
     if any(generation.finished and generation.finished.cause == record.seq for generation in told):
         return True
-    if told:
+    if told or record.settled:
         return False
     return not any(
         other.seq > record.seq and _shows_handling(other.key.scope, record.key.scope)
