@@ -1,0 +1,1 @@
+from .workflow import requirements_parse

@@ -1,0 +1,48 @@
+"""Runs the behaviour tests of packages in a plain pytest session, as their authors may: no cell, no gate, same module names.
+
+The gate is the authority; this shows that `cloche.testing` works without one and finds broken examples in seconds.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+
+def copy_packages(packages: list[Path], destination: Path) -> Path:
+    """Put package directories side by side as `workflows/<id>` below `destination`, importable from there; returns it."""
+    workflows = destination / "workflows"
+    workflows.mkdir(parents=True)
+    (workflows / "__init__.py").touch()
+    for package in packages:
+        copied = shutil.copytree(package, workflows / package.name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+        (copied / "tests" / "__init__.py").touch()
+    return destination
+
+
+def run_tests(root: Path, workflow_id: str, *, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+    """pytest over one package below `root`, without any configuration of the surroundings. Exit status 0: all passed."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        "/dev/null",
+        "--rootdir",
+        str(root),
+    ]
+    tests = root / "workflows" / workflow_id / "tests"
+    return subprocess.run(
+        [*command, str(tests)], cwd=root, capture_output=True, text=True, timeout=timeout_s, check=False
+    )
+
+
+def replace_entry(root: Path, workflow_id: str) -> None:
+    """Make the entry of a copied package raise, as the gate does when it looks for evidence of exercise."""
+    entry = root / "workflows" / workflow_id / "workflow.py"
+    entry.write_text(f"def {workflow_id}(task):\n    raise RuntimeError('replaced')\n")
