@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from engine.clock import Clock
 from engine.errors import InvalidPackage, NotFound
 from engine.gate.cells import GateCellFactory
 from engine.gate.checks import gate
-from engine.gate.commit import Base, check_base, commit, read_base
+from engine.gate.commit import Base, Point, check_base, commit, read_base
 from engine.gate.report import read_report
 from engine.package.contract import Candidate, GatedPackage, PublishedRevision, ValidatedPackage
 from engine.package.freeze import freeze, with_pins
@@ -66,12 +67,13 @@ async def publish(
     repin: bool = False,
     authored: bool = False,
     subject: str = "",
+    reached: Callable[[Point], None] = lambda _: None,
 ) -> PublishedRevision:
     """Publish the package in `directory`, whose tests must pass in the sandbox on exactly these bytes and pins.
 
     `replace` lets an existing package get one more revision; `repin` takes the head of every dependency; `authored` says
     that a planner wrote it, so that missing README sections and missing evidence refuse. Cancelling before the commit
-    leaves everything as it was; the commit itself is short and is not interrupted.
+    leaves everything as it was; the commit itself is short and is not interrupted. `reached` is called at each point of it.
 
     Raises:
         InvalidCandidate, PermissionsUncovered: the contract is broken.
@@ -83,7 +85,7 @@ async def publish(
     """
     candidate = await to_thread.run_sync(freeze, directory)
     return await publish_candidate(
-        candidate, services=services, replace=replace, repin=repin, authored=authored, subject=subject
+        candidate, services=services, replace=replace, repin=repin, authored=authored, subject=subject, reached=reached
     )
 
 
@@ -95,6 +97,7 @@ async def publish_candidate(
     repin: bool = False,
     authored: bool = False,
     subject: str = "",
+    reached: Callable[[Point], None] = lambda _: None,
 ) -> PublishedRevision:
     """`publish` for bytes that are frozen already."""
     prepared = await to_thread.run_sync(partial(_prepare, candidate, services=services, repin=repin, authored=authored))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,9 +11,11 @@ import anyio
 
 from engine.catalog.repos import Catalog
 from engine.catalog.snapshots import Snapshots
+from engine.gate.commit import Point
 from engine.gate.publish import Services, publish
 from engine.package.contract import PublishedRevision
-from engine.settings import Settings
+from engine.proc import run as run_process
+from engine.settings import Settings, tool_environment
 from tests.helpers.gate_cells import ScriptedCells
 
 README = """# {name}
@@ -116,11 +118,18 @@ class Publisher:
         """Write the package `name` (see `package_files`) and give its directory."""
         return write_package(self.sources, name, package_files(name, **options))  # type: ignore[arg-type]
 
-    def publish(self, directory: Path, *, replace: bool = False, repin: bool = False) -> PublishedRevision:
+    def publish(
+        self,
+        directory: Path,
+        *,
+        replace: bool = False,
+        repin: bool = False,
+        reached: Callable[[Point], None] = lambda _: None,
+    ) -> PublishedRevision:
         """Publish what lies in a directory."""
 
         async def run() -> PublishedRevision:
-            return await publish(directory, services=self.services, replace=replace, repin=repin)
+            return await publish(directory, services=self.services, replace=replace, repin=repin, reached=reached)
 
         return anyio.run(run)
 
@@ -131,3 +140,22 @@ class Publisher:
     def project(self, name: str) -> Path:
         """Where the repository of a published package lies."""
         return self.home / "catalog" / "workflow" / name
+
+    def everything(self, name: str) -> dict[str, bytes]:
+        """All that a failed publication must leave as it was: refs, reachable objects, index, work tree, nothing aside."""
+        project = self.project(name)
+        found = {
+            str(path.relative_to(project)): path.read_bytes() if path.is_file() else b"folder"
+            for path in project.rglob("*")
+            if ".git" not in path.relative_to(project).parts
+        }
+        for argv in (["for-each-ref"], ["rev-list", "--all", "--objects"], ["ls-files", "--stage"], ["status", "-s"]):
+            done = run_process(["git", "--no-optional-locks", *argv], env=tool_environment(), cwd=project, check=False)
+            found[" ".join(argv)] = done.stdout
+        return found
+
+    def aside(self) -> list[str]:
+        """Names of what lies hidden among the projects, and of intents."""
+        projects = self.catalog.projects
+        hidden = [path.name for path in projects.glob(".*") if path.name not in (".locks", ".intents")]
+        return sorted(hidden + [path.name for path in projects.glob(".intents/*")])
