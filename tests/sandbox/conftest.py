@@ -32,3 +32,9 @@ def sandbox(tmp_path: Path, engine: Engine) -> Iterator[Sandbox]:
     made = make_sandbox(tmp_path / "home", engine)
     with nothing_left(made):
         yield made
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Cells are opened from asyncio, as in the product."""
+    return "asyncio"
