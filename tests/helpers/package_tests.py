@@ -10,6 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PACKAGES = ("requirements_parse", "dependency_review", "log_triage", "weekly_report")
+"""The example packages, each after what it depends on."""
+
 
 def copy_packages(packages: list[Path], destination: Path) -> Path:
     """Put package directories side by side as `workflows/<id>` below `destination`, importable from there; returns it."""

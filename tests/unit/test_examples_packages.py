@@ -8,13 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.helpers.package_tests import copy_packages, replace_entry, run_tests
 
 from engine.package.freeze import freeze
 from engine.package.validate import validate
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
-PACKAGES = ["requirements_parse", "dependency_review", "log_triage", "weekly_report"]
+from tests.helpers.package_tests import EXAMPLES, PACKAGES, copy_packages, replace_entry, run_tests
 
 
 @pytest.fixture

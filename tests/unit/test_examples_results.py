@@ -19,10 +19,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from examples import inputs
-from tests.helpers.package_tests import copy_packages
+from tests.helpers.package_tests import EXAMPLES, PACKAGES, copy_packages
 
-EXAMPLES = Path(inputs.__file__).parent
-PACKAGES = ["requirements_parse", "dependency_review", "log_triage", "weekly_report"]
 Entry = Callable[[str], dict[str, Any]]
 
 

@@ -17,9 +17,12 @@ async def resolve():
 
 
 async def listen():
-    """Wait for connections."""
+    """Wait for connections. A server without a socket is what asyncio gives when none could be made."""
     server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+    sockets = server.sockets
     server.close()
+    if not sockets:
+        raise OSError("no socket could be made")
 
 
 async def speak_to_the_engine():
