@@ -79,7 +79,9 @@ def run_case(job: dict[str, Any], case: dict[str, Any], paths: Paths) -> int:
     without = [argument for name in _WITHOUT for argument in ("-p", f"no:{name}")]
     pytest.main([*_ARGUMENTS, "--rootdir", paths.snapshot, *without], plugins=[plugin])
     outcome, detail = plugin.verdict()
-    say("outcome", outcome=outcome, detail=failure.clip(detail.replace(f"{paths.snapshot}/", ""), 16 * 1024))
+    for prefix in (paths.snapshot, os.path.relpath(paths.snapshot, paths.scratch[0])):
+        detail = detail.replace(f"{prefix}/", "")
+    say("outcome", outcome=outcome, detail=failure.clip(detail, 16 * 1024))
     return 0
 
 
@@ -89,6 +91,7 @@ def run_probe(name: str, paths: Paths) -> int:
     path = os.path.join(paths.snapshot, "probes", f"{name}.py")
     try:
         module = ModuleType(f"probes.{name}")
+        module.__file__ = path
         with open(path, "rb") as file:
             exec(compile(file.read(), path, "exec", dont_inherit=True), module.__dict__)
         attempt: Callable[[], object] = module.__dict__["attempt"]

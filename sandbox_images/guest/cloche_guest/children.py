@@ -130,6 +130,7 @@ def _drop(rights: Rights) -> None:
         bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(which, (bound, bound))
     if rights.uid is not None:
+        os.setsid()  # SIGCONT is let through between processes of one session, whatever their uids
         os.setgroups([])
         os.setresgid(rights.uid, rights.uid, rights.uid)
         os.setresuid(rights.uid, rights.uid, rights.uid)

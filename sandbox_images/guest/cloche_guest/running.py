@@ -66,6 +66,7 @@ class Run:
         self._to_worker: deque[Iterator[bytes]] = deque()
         self._unsent = memoryview(b"")
         self._failed_call: int | None = None
+        self._raised = False
         self._result_at: float | None = None
         self._sources: dict[int, Source] = {}
 
@@ -114,7 +115,7 @@ class Run:
                     self._from_host(frame)
                 self._send_output()
                 if self._result_at is not None and time.monotonic() - self._result_at > _AFTER_RESULT_S:
-                    return self._exited(0 if self._failed_call is None else 1)
+                    return self._exited(1 if self._raised else 0)
         except Ended as ended:
             return Verdict(ended.cause, ended.detail, killed)
         except wire.WireError as error:
@@ -163,6 +164,7 @@ class Run:
             self._outstanding.add(frame["c"])
         elif frame["t"] == "result":
             self._result_at = time.monotonic()
+            self._raised = "error" in frame
             self._failed_call = frame.get("error", {}).get("call")
 
     def _send_output(self, *, now: bool = False) -> None:
@@ -240,7 +242,7 @@ class Run:
 
     def _exited(self, status: int) -> Verdict:
         if self._result_at is not None:
-            detail = "returned" if self._failed_call is None else "raised"
+            detail = "raised" if self._raised else "returned"
             return Verdict("exit", detail, status if status >= 0 else 128 - status)
         if status < 0:
             return Verdict("signal", signal.Signals(-status).name, 128 - status)
