@@ -10,7 +10,7 @@ WHY = "What ran must be what was pinned."
 def attempt() -> str:
     folder = Path(__file__).parent
     try:
-        os.close(os.open(folder / "environment.py", os.O_WRONLY | os.O_APPEND))
+        os.close(os.open(folder / "bait.txt", os.O_WRONLY | os.O_APPEND))
         return "opened a source file for writing"
     except OSError:
         os.close(os.open(folder / "planted.py", os.O_WRONLY | os.O_CREAT))

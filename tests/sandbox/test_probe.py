@@ -1,0 +1,81 @@
+"""The probe: holds on a full cell, and no protection can be taken away unnoticed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from engine.errors import AttestationFailed
+from engine.sandbox.policy import CellPolicy
+from engine.sandbox.probes import attempts, probe
+from engine.sandbox.service import Sandbox
+
+pytestmark = pytest.mark.sandbox
+
+
+def allowing(name: str, policy: CellPolicy) -> CellPolicy:
+    """The policy with one more system call."""
+    profile = json.loads(policy.seccomp)
+    profile["syscalls"].append({"names": [name], "action": "SCMP_ACT_ALLOW"})
+    return policy.with_seccomp(json.dumps(profile))
+
+
+WEAKER: dict[str, tuple[str, Callable[[CellPolicy, Path], CellPolicy]]] = {
+    "a socket call": ("network_inet", lambda policy, _: allowing("socket", policy)),
+    "a socket call, netlink": ("network_netlink", lambda policy, _: allowing("socket", policy)),
+    "a socket call, unix": ("network_unix", lambda policy, _: allowing("socket", policy)),
+    "the host's network": ("network_interface", lambda policy, _: policy.with_network("host")),
+    "a variable more": ("environment", lambda policy, _: policy.with_environment({"AWS_SECRET_ACCESS_KEY": "planted"})),
+    "a mount of the host": ("host_path", lambda policy, home: policy.with_mount(home, str(home))),
+    "an executable /tmp": (
+        "execute_from_tmp",
+        lambda policy, _: allowing(
+            "chmod", policy.with_tmpfs("/tmp", dict(policy.tmpfs)["/tmp"].replace("noexec", "exec"))
+        ),
+    ),
+    "a large /tmp": (
+        "tmp_flood",
+        lambda policy, _: policy.with_tmpfs("/tmp", "size=300m,mode=1777,noexec,nosuid,nodev"),
+    ),
+    "a key ring": ("kernel_keyring", lambda policy, _: allowing("keyctl", policy)),
+    "namespaces": ("namespace", lambda policy, _: allowing("unshare", policy)),
+}
+
+
+def test_every_attempt_is_blocked_in_a_full_cell_and_gets_through_without_protection(
+    sandbox: Sandbox, image_id: str
+) -> None:
+    async def probed() -> None:
+        report = await probe(sandbox, image_id=image_id)
+        assert {row.attempt.name: row.verdict for row in report.rows} == {one.name: "blocked" for one in attempts()}
+        assert len(report.rows) >= 12
+        assert report.held
+
+    anyio.run(probed)
+
+
+@pytest.mark.parametrize("protection", WEAKER)
+def test_a_cell_without_a_protection_is_refused_before_any_code_or_found_out_by_the_probe(
+    protection: str, sandbox: Sandbox, image_id: str
+) -> None:
+    name, weaken = WEAKER[protection]
+
+    async def probed() -> str:
+        policy = weaken(sandbox.policy("probe"), sandbox.settings.home)
+        try:
+            report = await probe(sandbox, image_id=image_id, policy=policy, only=(name,))
+        except AttestationFailed:
+            return "refused"
+        assert not report.held
+        return report.rows[0].verdict
+
+    assert anyio.run(probed) in ("refused", "through")
+
+
+def test_every_attempt_says_what_it_tries_what_must_happen_and_why() -> None:
+    for attempt in attempts():
+        assert all((attempt.tries, attempt.expect, attempt.why)), attempt.name
