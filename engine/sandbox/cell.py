@@ -29,6 +29,7 @@ import structlog
 
 from engine.errors import AttestationFailed, CellLost, EngineTimeout, ExchangeError, SandboxError
 from engine.sandbox import attest, snapshot_copy
+from engine.sandbox.cgroup import LimitsInForce
 from engine.sandbox.docker import ContainerGone, EngineEvent
 from engine.sandbox.evidence import Evidence, decide
 from engine.sandbox.frames import CellFrame, End, Hello
@@ -78,6 +79,8 @@ class Cell:
         self._watch: Watch | None = None
         self._last_word: End | None = None
         self._violation = ""
+        self._attestation: dict[str, Any] = {}
+        self._limits_in_force: LimitsInForce | None = None
         self._notes: list[str] = []
         self._engine_hangs = False
         self._finishing = anyio.Lock()
@@ -114,6 +117,21 @@ class Cell:
         return self._launch.wish.policy
 
     @property
+    def uid(self) -> int:
+        """The uid of untrusted code in it."""
+        return self._launch.uid
+
+    @property
+    def attestation(self) -> dict[str, Any]:
+        """What its supervisor saw from inside; compared with the policy already."""
+        return self._attestation
+
+    @property
+    def limits_in_force(self) -> LimitsInForce | None:
+        """What the kernel enforces, read on the host; None where that cannot be seen. Compared already."""
+        return self._limits_in_force
+
+    @property
     def end(self) -> CellEnd | None:
         """How it ended; None while it lives."""
         return self._end
@@ -139,13 +157,15 @@ class Cell:
         if not isinstance(hello, Hello) or hello.nonce != self._launch.nonce:
             raise AttestationFailed(f"cell {self.cell_id} answered with another nonce than it was given.")
         claimed = self._launch.wish.claimed
+        self._attestation = hello.attestation
         found = attest.differences(hello.attestation, claimed, uid=self._launch.uid)
         assert self._watch is not None
         if self._watch.cgroup is None:
             self._notes.append("the cgroup files are not visible from this machine")
         else:
             try:
-                found += attest.cgroup_differences(self._watch.cgroup.limits(), claimed)
+                self._limits_in_force = self._watch.cgroup.limits()
+                found += attest.cgroup_differences(self._limits_in_force, claimed)
             except (OSError, ValueError) as error:
                 found += (f"the cgroup files could not be read ({error})",)
         if found:

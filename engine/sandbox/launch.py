@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from engine import ids
-from engine.errors import PolicyMismatch
+from engine.errors import PolicyMismatch, SandboxUnavailable
 from engine.sandbox import readback, uids
 from engine.sandbox.exchange import HostLink
 from engine.sandbox.place import Intent, Place, boot_id, container_name
@@ -101,7 +101,11 @@ class Launch:
         engine = self._sandbox.engine
         config = self.wish.policy.container(**self._variable())
         self._asked_engine = True
-        self.container = engine.create(config, name=self.name)
+        try:
+            self.container = engine.create(config, name=self.name)
+        except SandboxUnavailable:
+            self._asked_engine = False  # refused before anything was made
+            raise
         found = readback.differences(self.wish.claimed.container(**self._variable()), engine.inspect(self.container))
         if found:
             raise PolicyMismatch(
