@@ -26,8 +26,8 @@ def copy_packages(packages: list[Path], destination: Path) -> Path:
     return destination
 
 
-def run_tests(root: Path, workflow_id: str, *, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
-    """pytest over one package below `root`, without any configuration of the surroundings. Exit status 0: all passed."""
+def run_tests(root: Path, *workflow_ids: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+    """pytest over packages below `root`, without any configuration of the surroundings. Exit status 0: all passed."""
     command = [
         sys.executable,
         "-m",
@@ -40,10 +40,8 @@ def run_tests(root: Path, workflow_id: str, *, timeout_s: float = 120) -> subpro
         "--rootdir",
         str(root),
     ]
-    tests = root / "workflows" / workflow_id / "tests"
-    return subprocess.run(
-        [*command, str(tests)], cwd=root, capture_output=True, text=True, timeout=timeout_s, check=False
-    )
+    tests = [str(root / "workflows" / workflow_id / "tests") for workflow_id in workflow_ids]
+    return subprocess.run([*command, *tests], cwd=root, capture_output=True, text=True, timeout=timeout_s, check=False)
 
 
 def replace_entry(root: Path, workflow_id: str) -> None:

@@ -18,6 +18,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from engine.models.scripted import ScriptedModel
 from examples import inputs
 from tests.helpers.package_tests import EXAMPLES, PACKAGES, copy_packages
 
@@ -189,6 +190,10 @@ class ScriptedFile:
         if "error" in found:
             raise type(found["error"]["type"], (Exception,), {})(found["error"]["message"])
         return found["json"]
+
+
+def test_the_scripted_model_is_one_that_cloche_reads() -> None:
+    assert len(ScriptedModel.load(EXAMPLES / "weekly_model.toml").entries) == 3
 
 
 def weekly(made: inputs.Inputs, entry: Callable[[str], Entry], week: str) -> dict[str, Any]:
