@@ -86,9 +86,14 @@ class CallHandler(Protocol):
     (the run loop refuses the call with CallFailed("PermissionError", …) when it is missing).
     """
 
-    counted: bool
-    effects: Effects
-    permission: str
+    @property
+    def counted(self) -> bool: ...
+
+    @property
+    def effects(self) -> Effects: ...
+
+    @property
+    def permission(self) -> str: ...
 
     async def execute(self, request: CallRequest) -> CallResult:
         """Do it. Raises CallFailed for a failure of the call; cancellation passes through untouched."""
