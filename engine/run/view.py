@@ -21,32 +21,34 @@ class CallView(_View):
     """
 
     kind: Literal["call"] = "call"
-    seq: int
-    scope: str
-    fn: str
-    n: int
-    digest: str
-    status: Literal["running", "completed", "failed", "unknown"]
-    replayed: bool
-    attempts: int
-    generation: int
-    counted: bool
-    label: str
-    site: str
-    arguments: str
-    result: str
-    error: ErrorText | None
-    started_at: float
-    duration_s: float | None
-    facts: dict[str, Any]
+    seq: int = Field(description="Sequence number of its newest `call.started` in the journal.")
+    scope: str = Field(description="`/` for the main line, `/<dependency>[k]` inside one.")
+    fn: str = Field(description="The recorded function.")
+    n: int = Field(description="The how-many-eth call of it in this scope, from 1.")
+    digest: str = Field(description="SHA-256 of the arguments.")
+    status: Literal["running", "completed", "failed", "unknown"] = Field(
+        description="How it stands; `unknown`: started, and nobody will learn how it ended."
+    )
+    replayed: bool = Field(description="The newest generation took an earlier record.")
+    attempts: int = Field(description="Executions over all generations.")
+    generation: int = Field(description="The generation that executed it last.")
+    counted: bool = Field(description="Counts towards the cap.")
+    label: str = Field(description="The program's own name for it.")
+    site: str = Field(description="File and line in the package.")
+    arguments: str = Field(description="JSON text, clipped.")
+    result: str = Field(description="JSON text, clipped; empty without a result.")
+    error: ErrorText | None = Field(description="How it failed.")
+    started_at: float = Field(description="Seconds since 1970.")
+    duration_s: float | None = Field(description="Null while nobody saw its end.")
+    facts: dict[str, Any] = Field(description="What the host noted beside the result, such as the model.")
 
 
 class GroupView(_View):
     """Calls of a `phase()` block or of one call of a dependency, in order."""
 
-    kind: Literal["phase", "dependency"]
-    name: str
-    items: list[Node]
+    kind: Literal["phase", "dependency"] = Field(description="What holds them together.")
+    name: str = Field(description="The phase's name, or the dependency and which call of it.")
+    items: list[Node] = Field(description="Calls and groups inside, in order.")
 
 
 Node = Annotated[CallView | GroupView, Field(discriminator="kind")]
@@ -55,78 +57,80 @@ Node = Annotated[CallView | GroupView, Field(discriminator="kind")]
 class GenerationView(_View):
     """One attempt. `cause`, `detail`, `exit`, `usage` say how its cell ended; empty when it had none or nobody saw its end."""
 
-    number: int
-    started_at: float
-    active_s: float
-    status: Status
-    reason: str
-    pid: int
-    host: str
-    torn: int
-    cell: str
-    image: str
-    runtime: str
-    cause: str
-    detail: str
-    exit: int | None
-    stragglers: int
-    notes: list[str]
-    usage: dict[str, Any]
-    stdout_bytes: int
-    stderr_bytes: int
-    cut_bytes: int
+    number: int = Field(description="From 1.")
+    started_at: float = Field(description="Seconds since 1970.")
+    active_s: float = Field(description="Time with a cell.")
+    status: Status = Field(description="How it ended.")
+    reason: str = Field(description="As of the run.")
+    pid: int = Field(description="The process that executed it.")
+    host: str = Field(description="That process's machine.")
+    torn: int = Field(description="Bytes of an unfinished last journal line that were cut off before it.")
+    cell: str = Field(description="The cell's id.")
+    image: str = Field(description="The image's id.")
+    runtime: str = Field(description="The OCI runtime.")
+    cause: str = Field(description="How the cell ended, from evidence.")
+    detail: str = Field(description="More about the cause.")
+    exit: int | None = Field(description="Exit code of the worker; proves nothing.")
+    stragglers: int = Field(description="Processes left over that were ended.")
+    notes: list[str] = Field(description="What else was seen of the cell's end.")
+    usage: dict[str, Any] = Field(description="What the cell took: seconds and bytes.")
+    stdout_bytes: int = Field(description="Written to stdout.")
+    stderr_bytes: int = Field(description="Written to stderr.")
+    cut_bytes: int = Field(description="Of both, not kept in logs/.")
 
 
 class ArtifactView(_View):
     """A file in output/."""
 
-    path: str
-    size: int
-    sha256: str
+    path: str = Field(description="Below output/.")
+    size: int = Field(description="Bytes.")
+    sha256: str = Field(description="Of the content.")
 
 
 class Clipped(_View):
     """JSON text of a value, clipped; `size` is that of the whole text in bytes, `whole` says that nothing was cut."""
 
-    text: str
-    size: int
-    whole: bool
+    text: str = Field(description="JSON text, at most about 2 KiB.")
+    size: int = Field(description="Bytes of the whole text.")
+    whole: bool = Field(description="Nothing was cut.")
 
 
 class RunView(_View):
     """A run, folded from its journal."""
 
-    version: Literal[1] = 1
-    seq: int
-    run_id: str
-    kind: str
-    session: str
-    workflow_id: str
-    revision: str
-    tree_id: str
-    snapshot_digest: str
-    pins: dict[str, str]
-    permissions: list[str]
-    workspace: str
-    model: str
-    task: Clipped
-    status: Status
-    reason: str
-    message: str
-    error: ErrorText | None
-    result: Clipped | None
-    created_at: float
-    ended_at: float | None
-    active_s: float
-    executions: int
-    cap: int
-    calls_made: int
-    failed_calls: int
-    generations: list[GenerationView]
-    calls: list[Node]
-    artifacts: list[ArtifactView]
-    deliveries: list[int]
-    unasked: list[int]
+    version: Literal[1] = Field(1, description="Format of this object.")
+    seq: int = Field(description="Lines of the journal.")
+    run_id: str = Field(description="UTC time and a random suffix.")
+    kind: str = Field(description="`package` in this version.")
+    session: str = Field(description="The session it belongs to.")
+    workflow_id: str = Field(description="The package.")
+    revision: str = Field(description="Commit id, 40 hex digits.")
+    tree_id: str = Field(description="Git tree id of the package, 40 hex digits.")
+    snapshot_digest: str = Field(description="Names the bytes that ran.")
+    pins: dict[str, str] = Field(description="Workflow id to revision, of every dependency.")
+    permissions: list[str] = Field(description="What the package asked for and the session granted.")
+    workspace: str = Field(description="Absolute directory that file calls see.")
+    model: str = Field(description="Model of agent() and llm(); empty for none.")
+    task: Clipped = Field(description="What it was asked to do.")
+    status: Status = Field(description="How it stands.")
+    reason: str = Field(description="Why it is not completed; empty when running or completed.")
+    message: str = Field(description="The reason in a sentence.")
+    error: ErrorText | None = Field(description="The exception that ended it.")
+    result: Clipped | None = Field(description="Present when completed.")
+    created_at: float = Field(description="Seconds since 1970.")
+    ended_at: float | None = Field(description="Seconds since 1970; null while it has not ended.")
+    active_s: float = Field(description="Of all generations together.")
+    executions: int = Field(description="Executions that count towards the cap.")
+    cap: int = Field(description="How many of them it may make.")
+    calls_made: int = Field(description="Calls in the tree.")
+    failed_calls: int = Field(description="Of these, failed.")
+    generations: list[GenerationView] = Field(description="Attempts, oldest first.")
+    calls: list[Node] = Field(description="The call tree.")
+    artifacts: list[ArtifactView] = Field(description="Files in output/.")
+    deliveries: list[int] = Field(description="`seq` of the calls that delivered something.")
+    unasked: list[int] = Field(
+        description="`seq` of completed records that the completed run never asked for, the first 100."
+    )
 
     @property
     def exit_code(self) -> int:
