@@ -15,7 +15,7 @@ from engine.sandbox.cgroup import LimitsInForce
 from engine.sandbox.policy import INBOX, OUTBOX, CellPolicy
 
 VERSION = 1
-_CAPABILITY_BITS = {"KILL": 5, "SETGID": 6, "SETUID": 7}
+_CAPABILITY_BITS = {"CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "KILL": 5, "SETGID": 6, "SETUID": 7}  # capabilities(7)
 
 MUST_FAIL = (
     "write_root",

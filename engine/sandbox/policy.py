@@ -303,7 +303,7 @@ class CellPolicy:
             "Memory": self.memory,
             "MemorySwap": self.memory_swap,
             "NanoCpus": self.nano_cpus,
-            "PidsLimit": self.pids,
+            "PidsLimit": self.pids if self.pids > 0 else None,
             "ShmSize": self.shm_bytes,
             "Tmpfs": dict(self.tmpfs),
             "Ulimits": [{"Name": name, "Soft": value, "Hard": value} for name, value in self.ulimits],
