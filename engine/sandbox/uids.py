@@ -69,22 +69,34 @@ def claim(cell_id: str, in_use: Callable[[], frozenset[int]], *, directories: tu
     Raises:
         NoUidLeft: all 478 are taken. SandboxUnavailable: there is no directory for the locks.
     """
-    known: frozenset[int] | None = None
     with directory_for_claims(directories) as directory:
+        doubtful = []
         for step in range(COUNT):
             uid = FIRST + (os.getpid() + step) % COUNT
-            descriptor = _try(directory / str(uid))
-            if descriptor is None:
-                continue
-            if os.fstat(descriptor).st_size:
-                known = in_use() if known is None else known
-                if uid in known:
-                    os.close(descriptor)
-                    continue
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, cell_id.encode(), 0)
-            return Claim(uid, descriptor)
+            claimed, clean = _claim(directory, uid, cell_id, lambda _: False)
+            if claimed is not None:
+                return claimed
+            if not clean:
+                doubtful.append(uid)
+        known = in_use() if doubtful else frozenset()
+        for uid in doubtful:
+            claimed, _ = _claim(directory, uid, cell_id, lambda uid: uid not in known)
+            if claimed is not None:
+                return claimed
     raise NoUidLeft(f"all {COUNT} uids for cells are in use.", fix="Wait for cells to end, or run `cloche cells reap`.")
+
+
+def _claim(directory: Path, uid: int, cell_id: str, believed_free: Callable[[int], bool]) -> tuple[Claim | None, bool]:
+    """Claim this one. False beside None: nobody holds it, but its last owner did not see its cell end."""
+    descriptor = _try(directory / str(uid))
+    if descriptor is None:
+        return None, True
+    if os.fstat(descriptor).st_size and not believed_free(uid):
+        os.close(descriptor)
+        return None, False
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, cell_id.encode(), 0)
+    return Claim(uid, descriptor), True
 
 
 def _try(path: Path) -> int | None:

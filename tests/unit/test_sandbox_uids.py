@@ -1,0 +1,112 @@
+"""Uids of cells: one owner each, free with the owner's death, and not given out while a container may have it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.errors import SandboxUnavailable
+from engine.sandbox import uids
+from engine.sandbox.uids import COUNT, FIRST, NoUidLeft, claim
+
+
+def nobody() -> frozenset[int]:
+    return frozenset()
+
+
+def must_not_ask() -> frozenset[int]:
+    pytest.fail("the engine was asked")
+
+
+def test_two_claims_differ_and_a_released_uid_comes_back_without_asking(tmp_path: Path) -> None:
+    place = (tmp_path / "locks",)
+    first = claim("a", must_not_ask, directories=place)
+    second = claim("b", must_not_ask, directories=place)
+    assert first.uid != second.uid
+    assert {FIRST <= one.uid < FIRST + COUNT for one in (first, second)} == {True}
+    first.release()
+    third = claim("c", must_not_ask, directories=place)
+    assert third.uid == first.uid
+    second.release()
+    third.release()
+
+
+def test_an_abandoned_uid_is_given_out_last_and_only_when_no_container_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uids, "COUNT", 2)
+    place = (tmp_path / "locks",)
+    gone = claim("a", must_not_ask, directories=place)
+    gone.abandon()
+    other = claim("b", must_not_ask, directories=place)
+    assert other.uid != gone.uid
+    with pytest.raises(NoUidLeft):
+        claim("c", lambda: frozenset({gone.uid}), directories=place)
+    again = claim("d", nobody, directories=place)
+    assert again.uid == gone.uid
+    other.release()
+    again.release()
+
+
+def test_a_claim_dies_with_its_process_and_not_before(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from engine.sandbox.uids import claim\n"
+        "c = claim('x', frozenset, directories=(Path(sys.argv[1]),)); print(c.uid, flush=True); sys.stdin.read()"
+    )
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)],
+        cwd=root,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as owner:
+        assert owner.stdout is not None
+        theirs = int(owner.stdout.readline())
+        lock = tmp_path / str(theirs)
+        assert uids._try(lock) is None
+        owner.kill()
+    descriptor = uids._try(lock)
+    assert descriptor is not None
+    assert os.pread(descriptor, 10, 0) == b"x"
+    os.close(descriptor)
+
+
+def test_when_all_are_taken_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uids, "COUNT", 2)
+    held = [claim(str(n), nobody, directories=(tmp_path,)) for n in range(2)]
+    with pytest.raises(NoUidLeft):
+        claim("more", nobody, directories=(tmp_path,))
+    for one in held:
+        one.release()
+
+
+def test_a_link_in_the_shared_directory_is_not_followed(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    place = tmp_path / "locks"
+    place.mkdir()
+    for uid in range(FIRST, FIRST + COUNT - 1):
+        (place / str(uid)).symlink_to(target)
+    only = claim("a", nobody, directories=(place,))
+    assert only.uid == FIRST + COUNT - 1
+    assert not target.exists()
+    only.release()
+
+
+def test_no_directory_for_the_locks_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(SandboxUnavailable, match="locks"):
+        claim("a", nobody, directories=(file / "under",))
+
+
+def test_the_locks_can_be_shared_by_all_users(tmp_path: Path) -> None:
+    place = tmp_path / "locks"
+    one = claim("a", nobody, directories=(place,))
+    assert place.stat().st_mode & 0o7777 == 0o1777
+    assert (place / str(one.uid)).stat().st_mode & 0o777 == 0o666
+    one.release()
