@@ -154,7 +154,7 @@ def _lines(descriptor: int) -> Iterator[tuple[int, bytes]]:
         at += len(chunk)
         *whole, rest = (rest + chunk).split(b"\n")
         for line in whole:
-            yield number, line
+            yield from ((number, line[i : i + LINE_BYTES]) for i in range(0, max(1, len(line)), LINE_BYTES))
             number += 1
         while len(rest) > LINE_BYTES:
             yield number, rest[:LINE_BYTES]

@@ -75,12 +75,14 @@ def test_git_sees_exactly_the_listed_variables(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("PATH", f"{fake.parent}:/usr/bin:/bin")
     monkeypatch.setenv("SECRET_TOKEN", "x")
 
-    git.init(tmp_path)
+    git.read_index(tmp_path / "index")
 
     names = {line.split("=", 1)[0] for line in seen.read_text().splitlines()} - {"PWD", "SHLVL", "_", "OLDPWD"}
     assert names == {
         *tool_environment(),
         "TZ",
+        "GIT_DIR",
+        "GIT_INDEX_FILE",
         "GIT_CONFIG_NOSYSTEM",
         "GIT_CONFIG_GLOBAL",
         "GIT_ATTR_NOSYSTEM",
@@ -164,14 +166,14 @@ def test_a_command_that_hangs_ends_at_its_deadline(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("PATH", f"{fake.parent}:/usr/bin:/bin")
     monkeypatch.setattr(git, "TIMEOUT_S", 0.2)
     with pytest.raises(git.GitFailed, match="did not complete"):
-        git.init(tmp_path)
+        git.read_index(tmp_path / "index")
 
 
 def test_a_machine_without_git_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "env").symlink_to("/usr/bin/env")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(git.GitMissing):
-        git.init(tmp_path)
+        git.read_index(tmp_path / "index")
 
 
 def test_object_names_cannot_smuggle_a_second_question(said: Publisher) -> None:

@@ -437,3 +437,30 @@ def test_the_supervisor_survives_signals():
         body = "import os\ndef demo(task):\n    for n in (1, 2, 3, 15, 17, 19, 9): os.kill(1, n)\n    return 1\n"
         cell.deliver(job(), package(body))
         assert cell.to_end().cause == "exit"
+
+
+def test_the_other_spelling_names_the_same_things():
+    body = """
+from openprogram.agentic_programming import llm, CallError
+from openprogram.programs.tools.read import read
+import cloche, cloche.programs
+def demo(task):
+    return [llm is cloche.llm, CallError is cloche.CallError, read is cloche.programs.read]
+"""
+    assert result(run(package(body))).encoded == [True, True, True]
+    missing = run(package("from openprogram.agentic_programming import nothing\ndef demo(task): pass\n"))
+    assert result(missing).error.type == "ImportError"
+
+
+def test_orphans_without_number_do_not_hide_how_the_worker_ended():
+    body = """
+import os
+def demo(task):
+    for _ in range(300):
+        if os.fork() == 0:
+            if os.fork() == 0: os._exit(9)
+            os._exit(8)
+    return 1
+"""
+    cell = run(package(body))
+    assert (cell.end.cause, cell.end.detail, cell.end.exit, cell.end.stragglers) == ("exit", "returned", 0, 0)

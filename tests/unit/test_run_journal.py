@@ -105,7 +105,7 @@ def test_a_journal_cut_at_any_byte_reads_as_its_whole_lines(path: Path) -> None:
 
 def test_a_torn_last_line_is_cut_off_and_never_appended_to(path: Path) -> None:
     raw = written(path)
-    for length in range(raw.index(b"\n") + 1, len(raw)):
+    for length in range(raw[:-1].rindex(b"\n") - 10, len(raw)):  # inside the last line, and around the end before it
         path.write_bytes(raw[:length])
         with appending(path, journal=read(path), clock=StillClock()) as writer:
             writer.append(1, EVENTS[6])
