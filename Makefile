@@ -13,7 +13,7 @@ READY := $(VENV)/.ready
 PYTEST_ARGS ?=
 CODE := engine cli sandbox_images tests examples .ci
 
-.PHONY: help setup engine engine-status engine-stop image demo check test bench bench-check lock clean
+.PHONY: help setup engine engine-status engine-stop image demo check docs test bench bench-check lock clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)$$/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -46,6 +46,9 @@ check: $(READY) ## format, lint, types, import layers and the tests that need no
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 	$(PY) -m pytest tests/unit tests/contract $(PYTEST_ARGS)
+
+docs: $(READY) ## render the reference pages that come from the code
+	@$(PY) -m cli.reference --write
 
 test: image ## the whole suite, containers included
 	@$(PY) -m pytest tests $(PYTEST_ARGS)

@@ -45,9 +45,9 @@ STANDARD: Final = _words(
 """Standard modules a package may import, by exact name."""
 
 UNRECORDED: Final = {
-    "threading": ("parallel", "call one after another"),
-    "multiprocessing": ("parallel", "call one after another"),
-    "concurrent": ("parallel", "call one after another"),
+    "threading": ("parallel", "calls one after another"),
+    "multiprocessing": ("parallel", "calls one after another"),
+    "concurrent": ("parallel", "calls one after another"),
     "os": ("", "`read`, `glob`, `list` and `grep` from cloche.programs, and `resource()`"),
     "sys": ("", "exceptions, `emit()` and `deliver()`"),
     "time": ("", "`now()` from cloche"),

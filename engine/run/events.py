@@ -56,9 +56,9 @@ class ErrorText(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    type: str
-    message: str
-    traceback: str = ""
+    type: str = Field(description="Name of its class.")
+    message: str = Field(description="Its text.")
+    traceback: str = Field("", description="As Python prints it; the end of a long one.")
 
 
 class RunCreated(_Event):

@@ -20,7 +20,7 @@ class CallView(_View):
     `arguments` and `result` are JSON text, clipped. Times in seconds since 1970 and seconds.
     """
 
-    kind: Literal["call"] = "call"
+    kind: Literal["call"] = Field("call", description="Always `call`.")
     seq: int = Field(description="Sequence number of its newest `call.started` in the journal.")
     scope: str = Field(description="`/` for the main line, `/<dependency>[k]` inside one.")
     fn: str = Field(description="The recorded function.")
@@ -52,6 +52,7 @@ class GroupView(_View):
 
 
 Node = Annotated[CallView | GroupView, Field(discriminator="kind")]
+GroupView.model_rebuild()
 
 
 class GenerationView(_View):
