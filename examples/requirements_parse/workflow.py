@@ -1,5 +1,7 @@
 """Entry: text of a requirements or lock file in, requirements out."""
 
+from cloche import emit
+
 from .steps.logical import logical_lines
 from .steps.requirement import parse_requirement
 
@@ -19,4 +21,5 @@ def requirements_parse(task):
             found["problems"].append({"line": number, "text": line[:200], "reason": reason})
         else:
             found["requirements"].append({"line": number, **requirement})
+    emit({"requirements": len(found["requirements"]), "problems": len(found["problems"])})
     return found

@@ -105,6 +105,16 @@ def test_what_cannot_be_read_is_listed_and_the_review_goes_on():
     assert kinds(result) == [("unpinned", "b", [("b/requirements.txt", 2)])]
 
 
+def test_each_file_is_parsed_by_the_other_package_in_a_scope_of_its_own():
+    with script(workspace={"a/requirements.txt": "x==1\ny==2\n", "b/requirements.txt": "./local\n"}) as calls:
+        dependency_review("")
+    assert [(call.scope, call.arguments["event"]) for call in calls.of("emit")] == [
+        ("/requirements_parse[1]", {"requirements": 2, "problems": 0}),
+        ("/requirements_parse[2]", {"requirements": 0, "problems": 1}),
+    ]
+    assert {call.scope for call in calls.of("read")} == {"/"}
+
+
 def test_a_workspace_without_such_files_is_an_error():
     with pytest.raises(ValueError, match="no requirements"):
         review({"readme.txt": "x"})
