@@ -211,7 +211,7 @@ class Cell:
                 time.sleep(HOT_STEP_S)
             else:
                 await anyio.sleep(idle_s)
-                idle_s = min(idle_s * 1.3, IDLE_MOST_S)
+                idle_s = min(idle_s * 1.1, IDLE_MOST_S)
 
     def _poll(self) -> CellFrame | None:
         assert self._watch is not None
@@ -294,7 +294,7 @@ class Cell:
         try:
             if self._engine_hangs:
                 raise EngineTimeout("the engine hangs.")
-            self._launch.destroy()
+            self._launch.destroy(ended=self._watch is not None and self._watch.gone.is_set())
         except SandboxError as error:
             self._notes.append(f"left behind: {error.message}")
             log.warning("cell.left_behind", cell=self.cell_id, error=error.code)

@@ -253,14 +253,16 @@ class Engine:
                     for row in rows
                 )
 
-    def destroy(self, container: str, *, wait_s: float = KILL_WAIT_S) -> None:
+    def destroy(self, container: str, *, ended: bool = False, wait_s: float = KILL_WAIT_S) -> None:
         """kill → wait → remove → seen absent; for one of our containers by id or name. Gone already is fine.
+
+        `ended`: its first process was seen to end, so the kill is left out unless the engine does not notice.
 
         Raises:
             NotOurs; EngineTimeout, EngineUnreachable, EngineRefused, EngineConnectionLost: it may still exist.
         """
         try:
-            if self.kill(container):
+            if not (ended and self._ends(container)) and self.kill(container):
                 self.wait(container, timeout_s=wait_s)
             self.remove(container)
         except ContainerGone:
@@ -270,6 +272,14 @@ class Engine:
             if time.monotonic() > give_up:
                 raise EngineTimeout(f"container {container[:20]} is still there after its removal.")
             time.sleep(0.02)
+
+    def _ends(self, container: str) -> bool:
+        self._check_ours(container)
+        try:
+            self.wait(container, timeout_s=2.0)
+        except EngineTimeout:
+            return False
+        return True
 
     def _check_ours(self, container: str) -> None:
         if container in self._ours:

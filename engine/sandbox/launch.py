@@ -154,14 +154,16 @@ class Launch:
         listed = self._sandbox.engine.containers({UID_LABEL: None})
         return frozenset(int(one.labels[UID_LABEL]) for one in listed if one.labels[UID_LABEL].isdigit())
 
-    def destroy(self) -> None:
+    def destroy(self, *, ended: bool = False) -> None:
         """kill → wait → remove → seen absent; also a container whose creation was never answered.
+
+        `ended`: its first process was seen to end.
 
         Raises:
             SandboxError: it may still be there; `release(gone=False)` then.
         """
         if self._asked_engine:
-            self._sandbox.engine.destroy(self.container or self.name)
+            self._sandbox.engine.destroy(self.container or self.name, ended=ended)
 
     def release(self, *, gone: bool) -> None:
         """Give everything on this machine back; what may live on is left to the reaper."""

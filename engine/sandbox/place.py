@@ -14,7 +14,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from engine.files import fsync_directory, is_locked, make_directory, remove_tree, storage, write_all
+from engine.files import is_locked, make_directory, remove_tree, storage, write_all
 
 RECORD = "cell.json"
 
@@ -65,7 +65,7 @@ class Place:
 
     @classmethod
     def make(cls, home: Path, intent: Intent) -> Place:
-        """Write the intent durably and own it.
+        """Write the intent and own it. Not synced to disk: what a crash of the machine would lose, it has ended too.
 
         Raises:
             StorageFull, EngineFailure: as `files.storage`.
@@ -77,9 +77,7 @@ class Place:
             descriptor = os.open(aside / RECORD, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             write_all(descriptor, intent.model_dump_json(indent=1).encode() + b"\n")
-            os.fsync(descriptor)
             aside.rename(path)
-            fsync_directory(cells)
         return cls(path, intent, descriptor)
 
     def remove(self) -> None:

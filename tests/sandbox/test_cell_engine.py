@@ -1,0 +1,155 @@
+"""A real engine that hangs, dies and comes back under a running cell. Its own engine, so that nobody else's is touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import pytest
+
+from engine.errors import CellLost, EngineTimeout
+from engine.sandbox.cell import open_cell
+from engine.sandbox.docker import Engine
+from engine.sandbox.frames import Call, Result
+from engine.sandbox.outcome import Cause
+from engine.sandbox.service import Sandbox
+from tests.helpers.sandbox import containers_of, loaded_image, make_sandbox, running, snapshot, tell, wait_for
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
+
+SCRIPT = Path(__file__).parents[2] / ".ci" / "engine.py"
+WAITING = """
+    from cloche import llm
+
+    def sample(task):
+        return llm("wait")
+"""
+
+
+@dataclass
+class PrivateEngine:
+    """An engine of our own, started by the script that `make` uses."""
+
+    root: Path
+
+    @property
+    def host(self) -> str:
+        return f"unix://{self.root}/docker.sock"
+
+    def call(self, verb: str) -> None:
+        inherited = {name: value for name, value in os.environ.items() if name != "DOCKER_HOST"}
+        subprocess.run(
+            [sys.executable, str(SCRIPT), verb],
+            env={**inherited, "CLOCHE_ENGINE_ROOT": str(self.root)},
+            check=True,
+            capture_output=True,
+            timeout=120,
+        )
+
+    def signal(self, number: signal.Signals) -> None:
+        os.kill(int(json.loads((self.root / "run" / "engine.json").read_text())["pid"]), number)
+
+
+@pytest.fixture(scope="module")
+def private() -> Iterator[PrivateEngine]:
+    engine = PrivateEngine(Path(tempfile.mkdtemp(prefix="ce-", dir="/tmp")))
+    try:
+        engine.call("start")
+        yield engine
+    finally:
+        engine.call("stop")
+        subprocess.run(["rm", "-rf", "--one-file-system", str(engine.root)], check=True)
+
+
+@pytest.fixture
+def own(private: PrivateEngine, tmp_path: Path) -> Iterator[Sandbox]:
+    engine = Engine(private.host, timeout_s=60)
+    loaded_image(engine)
+    engine.close()
+    quick = Engine(private.host, timeout_s=2)
+    yield make_sandbox(tmp_path / "home", quick)
+    quick.close()
+
+
+async def until_call(cell: object) -> None:
+    while not isinstance(await cell.receive(), Call):  # type: ignore[attr-defined]
+        pass
+
+
+async def test_a_cell_that_cannot_be_removed_is_left_behind_listed_and_reaped_later(
+    own: Sandbox, private: PrivateEngine, image_id: str, tmp_path: Path
+) -> None:
+    async with running(own, image_id, snapshot(tmp_path / "s", WAITING)) as cell:
+        await until_call(cell)
+        private.signal(signal.SIGSTOP)
+        try:
+            await cell.reply_ok(1, "the exchange does not need the engine")
+            story = await tell(cell)
+            with pytest.raises(EngineTimeout):
+                own.list_cells()
+            with pytest.raises(EngineTimeout):
+                own.reap()
+        finally:
+            private.signal(signal.SIGCONT)
+    assert story.value == "the exchange does not need the engine"
+    assert (story.ended.cause, story.ended.left_behind) == (Cause.EXIT, True)
+    assert "left behind" in " ".join(story.ended.notes)
+    assert [(one.cell_id, one.owned) for one in own.list_cells()] == [(cell.cell_id, False)]
+    assert [(one.cell_id, one.problem) for one in own.reap()] == [(cell.cell_id, "")]
+    assert containers_of(own) == []
+    assert own.list_cells() == []
+
+
+async def test_no_cell_opens_while_the_engine_hangs(own: Sandbox, private: PrivateEngine, image_id: str) -> None:
+    own.engine.ping()
+    private.signal(signal.SIGSTOP)
+    try:
+        with pytest.raises(EngineTimeout), anyio.fail_after(15):
+            async with open_cell(own, image_id=image_id, kind="run", deadline_s=5):
+                pytest.fail("a cell was opened")
+    finally:
+        private.signal(signal.SIGCONT)
+    # the engine may get to the request that nobody waits for any more
+    wait_for(lambda: not (own.reap() or own.list_cells() or containers_of(own)))
+
+
+async def test_an_engine_that_restarts_under_a_cell_is_the_cause_and_nothing_stays(
+    own: Sandbox, private: PrivateEngine, image_id: str, tmp_path: Path
+) -> None:
+    async with running(own, image_id, snapshot(tmp_path / "s", WAITING), deadline_s=100) as cell:
+        await until_call(cell)
+        pid = int(own.engine.inspect(cell.container)["State"]["Pid"])
+        private.signal(signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(CellLost), anyio.fail_after(20):
+            await tell(cell)
+        end = await cell.finish()
+    assert (end.cause, end.sandbox_failed, end.left_behind) == (Cause.ENGINE_LOST, True, True)
+    private.call("start")
+    wait_for(lambda: own.engine.containers({}) is not None)
+    own.reap()
+    assert containers_of(own) == []
+    assert own.list_cells() == []
+
+
+async def test_a_result_still_comes_when_the_engine_is_gone(
+    own: Sandbox, private: PrivateEngine, image_id: str, tmp_path: Path
+) -> None:
+    async with running(own, image_id, snapshot(tmp_path / "s", WAITING), deadline_s=60) as cell:
+        await until_call(cell)
+        private.signal(signal.SIGKILL)
+        await cell.reply_ok(1, "here")
+        story = await tell(cell)
+    assert story.of(Result)[0].encoded == "here"
+    assert (story.ended.cause, story.ended.left_behind) == (Cause.EXIT, True)
+    private.call("start")
+    own.reap()
+    assert containers_of(own) == []
