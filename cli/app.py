@@ -1,0 +1,108 @@
+"""The command tree and what surrounds every command: the application object, errors and their exit codes."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import structlog
+import typer
+from typer.exceptions import TyperException
+
+from cli import output
+from engine import settings as settings_module
+from engine.app import App, open_app
+from engine.errors import ClocheError, EngineFailure, UsageError
+from engine.files import make_directory, write_atomic
+from engine.settings import Settings
+
+root = typer.Typer(
+    name="cloche",
+    help="Run workflows that a model wrote without trusting them.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object (docs/reference/json.md).")]
+
+
+@root.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", "-V", help="Print the version and exit.")] = False,
+) -> None:
+    """Accept `--version` beside other words; alone it never gets here."""
+
+
+@contextmanager
+def application(*, as_json: bool) -> Iterator[App]:
+    """The object graph for one command; also decides how the command prints."""
+    output.mode.json = as_json
+    settings = settings_module.load()
+    _configure_log(settings)
+    with open_app(settings) as app:
+        yield app
+
+
+def tree() -> typer.Typer:
+    """The whole command tree; the verbs are imported when it is first asked for."""
+    from cli import doctor, image, runs, sandbox, workflows
+
+    if not root.registered_groups:
+        for group, name in (
+            (workflows.group, "workflows"),
+            (runs.group, "runs"),
+            (image.group, "image"),
+            (sandbox.group, "sandbox"),
+            (sandbox.cells, "cells"),
+        ):
+            root.add_typer(group, name=name)
+        root.command("doctor")(doctor.doctor)
+    return root
+
+
+def invoke(argv: list[str]) -> int:
+    """Run one command; returns the exit code of docs/reference/exit-codes.md."""
+    output.mode.json = "--json" in argv
+    try:
+        code = typer.main.get_command(tree())(argv, prog_name="cloche", standalone_mode=False)
+    except TyperException as error:
+        fix = "`cloche --help` and `cloche COMMAND --help` list what there is."
+        return output.failed(UsageError(error.format_message(), fix=fix))
+    except typer.Abort:
+        return 130
+    except ClocheError as error:
+        return output.failed(error, details=getattr(error, "details", None))
+    except Exception as error:  # noqa: BLE001 - the top: a bug is recorded, and told in one sentence
+        return output.failed(_crash(error))
+    return code if isinstance(code, int) else 0
+
+
+def _crash(error: Exception) -> EngineFailure:
+    told = "".join(traceback.format_exception(error))
+    try:
+        place = make_directory(settings_module.load().home / "logs") / "last-crash.txt"
+        write_atomic(place, told.encode("utf-8", "backslashreplace"))
+        fix = f"This is a bug; the details are in {place}."
+    except ClocheError:
+        sys.stderr.write(told)
+        fix = "This is a bug; the details are above."
+    return EngineFailure(f"{type(error).__name__}: {error}", fix=fix)
+
+
+def _configure_log(settings: Settings) -> None:
+    levels = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(levels[settings.log_level]),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )

@@ -1,0 +1,282 @@
+"""`cloche runs`: what was run, how it stands, and going on with it."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Any
+
+import anyio
+import typer
+from cloche_guest import codec
+
+from cli import output
+from cli.app import Json, application
+from cli.run_text import counts, headline, rendered
+from engine.app import App
+from engine.errors import EngineFailure, NotFound, UsageError
+from engine.run.replay import OnUnknown
+from engine.run.status import Status
+from engine.run.view import RunView
+
+WATCH_S = 0.5
+
+group = typer.Typer(help="Runs: list, look at, resume, cancel.", no_args_is_help=True, rich_markup_mode=None)
+
+RunId = Annotated[str, typer.Argument(metavar="[RUN]", help="A run id (default: the newest run).")]
+NamedRun = Annotated[str, typer.Argument(metavar="RUN", help="A run id.")]
+
+
+class Progress:
+    """Shows how a run goes on, on a terminal only; keeps the last view."""
+
+    def __init__(self) -> None:
+        self.run_id = ""
+        self.last: RunView | None = None
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.run_id and kind is not None and issubclass(kind, KeyboardInterrupt):
+            output.note(f"run {self.run_id} was interrupted; `cloche runs resume {self.run_id}` goes on.")
+
+    def __call__(self, view: RunView) -> None:
+        if not self.run_id:
+            self.run_id = view.run_id
+            output.note(f"run {view.run_id}")
+        if output.on_terminal() and view != self.last:
+            output.note(f"  {view.status.value}: {view.calls_made} calls, {view.executions} of {view.cap} executions")
+        self.last = view
+
+
+def described(app: App, view: RunView, *, value: bool = True) -> dict[str, Any]:
+    """The JSON form of a run: its view, counts of its calls, and with `value` the whole result in codec form."""
+    told = {"ok": view.status is Status.COMPLETED, **view.model_dump(mode="json"), "counts": counts(view)}
+    if value and view.status is Status.COMPLETED:
+        told["value"] = app.result(view.run_id)
+    return told
+
+
+def finish(app: App, view: RunView) -> int:
+    """Print how a run ended that this command executed; returns its exit code."""
+    if output.mode.json:
+        output.data(described(app, view))
+    else:
+        if view.status is Status.COMPLETED:
+            output.line(_result_text(app, view))
+        output.note(headline(view))
+        if view.status is not Status.COMPLETED:
+            output.told(view.message or view.reason, fix=_way_out(view))
+    return view.exit_code
+
+
+def _way_out(view: RunView) -> str:
+    resume = f"`cloche runs resume {view.run_id}`"
+    match view.status, view.reason:
+        case Status.CAPPED, _:
+            return f"{resume} with --raise-cap N goes on."
+        case Status.CANCELLED, _:
+            return "Start a new run."
+        case _, "unknown_outcome":
+            return f"{resume} with --on-unknown rerun executes it again; inspect first what it may have done."
+        case _, "diverged":
+            return f"Mend the package; {resume} with --accept-divergence executes the new call instead."
+    return f"`cloche runs show {view.run_id}` tells more; {resume} goes on where it stopped."
+
+
+def _result_text(app: App, view: RunView) -> str:
+    """The whole result as a person reads it: text as it is, everything else as JSON."""
+    value = app.result(view.run_id)
+    return value if isinstance(value, str) else codec.text(value)
+
+
+@group.command("list")
+def list_(
+    session: Annotated[str, typer.Option("--session", metavar="NAME", help="Only this session.")] = "",
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most this many.")] = 50,
+    as_json: Json = False,
+) -> int:
+    """List runs, newest first."""
+    with application(as_json=as_json) as app:
+        views, broken = _views(app, session, limit)
+        if output.mode.json:
+            rows = [_row(view) for view in views]
+            output.data(
+                {"ok": True, "runs": rows, "problems": [{"code": e.code, "message": e.message} for e in broken]}
+            )
+            return 0
+        output.table(
+            ["run", "workflow", "status", "reason", "calls", "generations"],
+            [
+                [v.run_id, v.workflow_id, v.status.value, v.reason, str(v.calls_made), str(len(v.generations))]
+                for v in views
+            ],
+        )
+        for error in broken:
+            output.note(f"left out: {error.message} {error.fix}")
+        return 0
+
+
+def _row(view: RunView) -> dict[str, Any]:
+    names = (
+        "run_id",
+        "session",
+        "workflow_id",
+        "revision",
+        "status",
+        "reason",
+        "created_at",
+        "ended_at",
+        "executions",
+        "cap",
+    )
+    told = view.model_dump(mode="json", include=set(names))
+    return {**{name: told[name] for name in names}, "generations": len(view.generations), "counts": counts(view)}
+
+
+def _views(app: App, session: str, limit: int) -> tuple[list[RunView], list[EngineFailure]]:
+    runs, broken = app.runs.list(session=session)
+    views = []
+    for run in runs[:limit]:
+        try:
+            views.append(app.view(run.run_id))
+        except EngineFailure as error:
+            broken.append(error)
+    return views, broken
+
+
+def _chosen(app: App, run_id: str) -> str:
+    if run_id:
+        return run_id
+    runs, _ = app.runs.list()
+    if not runs:
+        raise NotFound("there is no run yet.", fix="`cloche workflows run ID` makes one.")
+    return runs[0].run_id
+
+
+@group.command()
+def show(
+    run_id: RunId = "",
+    result: Annotated[bool, typer.Option("--result", help="Print the whole result and nothing else.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Show one run: what it called, what that gave, how it ended."""
+    with application(as_json=as_json) as app:
+        view = app.view(_chosen(app, run_id))
+        if output.mode.json:
+            output.data(described(app, view, value=result))
+        elif result:
+            if view.status is not Status.COMPLETED:
+                raise NotFound(
+                    f"run {view.run_id} has no result: it is {view.status.value}.", fix="`cloche runs show` tells more."
+                )
+            output.line(_result_text(app, view))
+        else:
+            output.line(rendered(view))
+        return 0
+
+
+@group.command()
+def watch(run_id: RunId = "", as_json: Json = False) -> int:
+    """Follow a run until it ends; returns its exit code."""
+    with application(as_json=as_json) as app:
+        chosen, told = _chosen(app, run_id), ""
+        while True:
+            view = app.view(chosen)
+            now = f"{view.status.value}: {view.calls_made} calls, {view.executions} of {view.cap} executions"
+            if now != told and not output.mode.json:
+                output.line(now)
+            told = now
+            if view.status is not Status.RUNNING:
+                break
+            time.sleep(WATCH_S)
+        if output.mode.json:
+            output.data(described(app, view))
+        else:
+            output.note(headline(view))
+        return view.exit_code
+
+
+@group.command()
+def logs(
+    run_id: RunId = "",
+    stderr: Annotated[bool, typer.Option("--stderr", help="Standard error instead of standard output.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Print what the program wrote; what was cut is said in place."""
+    with application(as_json=as_json) as app:
+        run = app.runs.open(_chosen(app, run_id))
+        stream = "stderr" if stderr else "stdout"
+        text = _read_log(run.folder / "logs" / f"{stream}.log")
+        if output.mode.json:
+            output.data({"ok": True, "run_id": run.run_id, "stream": stream, "text": text})
+        elif text:
+            output.line(text.rstrip("\n"))
+        else:
+            output.note(f"run {run.run_id} wrote nothing to {stream}.")
+        return 0
+
+
+def _read_log(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8", "backslashreplace")
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+@group.command()
+def resume(
+    run_id: NamedRun,
+    on_unknown: Annotated[
+        OnUnknown | None,
+        typer.Option(
+            "--on-unknown", help="Execute calls with an unknown outcome again, or stop (default: by their effects)."
+        ),
+    ] = None,
+    raise_cap: Annotated[
+        int, typer.Option("--raise-cap", min=0, help="Go on with a capped run up to N executions.")
+    ] = 0,
+    accept_divergence: Annotated[
+        bool,
+        typer.Option("--accept-divergence", help="Execute a call that differs from the record instead of stopping."),
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """Go on with a run: replay what completed, execute the rest."""
+    with application(as_json=as_json) as app, Progress() as progress:
+        resumed = partial(
+            app.resume,
+            run_id,
+            on_unknown=on_unknown,
+            raise_cap=raise_cap or None,
+            accept_divergence=accept_divergence,
+            progress=progress,
+        )
+        return finish(app, anyio.run(resumed))
+
+
+@group.command()
+def cancel(run_id: NamedRun, as_json: Json = False) -> int:
+    """Cancel a run for good, whoever executes it."""
+    with application(as_json=as_json) as app:
+        view = anyio.run(partial(app.cancel, run_id, by=_person()))
+        if output.mode.json:
+            output.data(described(app, view))
+        else:
+            output.line(headline(view))
+        return 0 if view.status is Status.CANCELLED else 1
+
+
+def _person() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""

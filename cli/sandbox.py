@@ -1,0 +1,78 @@
+"""`cloche sandbox probe` and `cloche cells`: what cells hold, and which there are."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import anyio
+import typer
+
+from cli import output
+from cli.app import Json, application
+
+group = typer.Typer(help="The sandbox: attack it and see.", no_args_is_help=True, rich_markup_mode=None)
+cells = typer.Typer(help="Cells of this home.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@group.callback()
+def _sandbox() -> None:
+    """The sandbox: attack it and see."""
+
+
+@group.command()
+def probe(as_json: Json = False) -> int:
+    """Attack a cell. Each attempt is also made in an unprotected container, where it must get through; exit 3 otherwise."""
+    with application(as_json=as_json) as app:
+        progress = output.note if output.on_terminal() else None
+        report = anyio.run(partial(app.probe, progress=progress))
+        if output.mode.json:
+            rows = [row.to_dict() for row in report.rows]
+            output.data({"ok": report.held, "runtime": report.runtime, "image_id": report.image_id, "attempts": rows})
+        else:
+            output.table(
+                ["attempt", "verdict", "in the cell", "unprotected"],
+                [[row.attempt.name, row.verdict, _first(row.cell), _first(row.control)] for row in report.rows],
+            )
+            blocked = sum(row.verdict == "blocked" for row in report.rows)
+            output.note(
+                f"{blocked} of {len(report.rows)} attempts blocked under {report.runtime}, each through in the control."
+            )
+        return 0 if report.held else 3
+
+
+def _first(text: str) -> str:
+    return text.splitlines()[0][:70] if text else ""
+
+
+@cells.command("list")
+def list_(as_json: Json = False) -> int:
+    """List the cells there are."""
+    with application(as_json=as_json) as app:
+        rows = [vars(cell) for cell in app.cells()]
+        if output.mode.json:
+            output.data({"ok": True, "cells": rows})
+        else:
+            output.table(
+                ["cell", "kind", "state", "owner", "container"],
+                [[c["cell_id"], c["kind"], c["state"], _owner(c), c["container"][:12]] for c in rows],
+            )
+        return 0
+
+
+def _owner(cell: dict[str, Any]) -> str:
+    if cell["expired"]:
+        return "expired"
+    return "alive" if cell["owned"] else "dead"
+
+
+@cells.command()
+def reap(as_json: Json = False) -> int:
+    """End cells whose owner is dead or whose time is over, and prove them gone; exit 3 when one could not be ended."""
+    with application(as_json=as_json) as app:
+        reaped = app.reap()
+        if output.mode.json:
+            output.data({"ok": not any(one.problem for one in reaped), "reaped": [vars(one) for one in reaped]})
+        else:
+            output.table(["cell", "why", "problem"], [[one.cell_id, one.why, one.problem] for one in reaped])
+        return 3 if any(one.problem for one in reaped) else 0
