@@ -213,6 +213,16 @@ async def test_the_cells_of_a_killed_owner_are_reaped(
     assert sandbox.list_cells() == []
 
 
+async def test_ctrl_c_takes_the_cell_down_with_the_command(
+    sandbox: Sandbox, engine: Engine, image_id: str, tmp_path: Path
+) -> None:
+    pid, container, _ = start_owner(sandbox, image_id, snapshot(tmp_path / "s", WAITING), deadline_s=60)
+    os.kill(pid, signal.SIGINT)
+    os.waitpid(pid, 0)
+    assert not engine.exists(container)
+    assert sandbox.list_cells() == []
+
+
 async def test_a_cell_ends_by_itself_at_its_deadline_when_its_owner_is_stopped(
     sandbox: Sandbox, engine: Engine, image_id: str, tmp_path: Path
 ) -> None:
