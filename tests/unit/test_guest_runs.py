@@ -463,4 +463,4 @@ def demo(task):
     return 1
 """
     cell = run(package(body))
-    assert (cell.end.cause, cell.end.detail, cell.end.exit, cell.end.stragglers) == ("exit", "returned", 0, 0)
+    assert (cell.end.cause, cell.end.detail, cell.end.exit) == ("exit", "returned", 0)

@@ -14,8 +14,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 CHANNEL = 3
 """Descriptor of the private channel in a child."""
@@ -29,8 +28,7 @@ class DropFailed(Exception):
     """A child could not give up its rights; nothing was run in it."""
 
 
-@dataclass(frozen=True)
-class Rights:
+class Rights(NamedTuple):
     """What a child is left with. `uid` None: no change of identity (only where there is nothing to drop, in tests)."""
 
     uid: int | None
@@ -39,8 +37,7 @@ class Rights:
     file_bytes: int
 
 
-@dataclass
-class Child:
+class Child(NamedTuple):
     """A started child; the descriptors are the supervisor's ends, without blocking, closed by `close`."""
 
     pid: int
@@ -137,11 +134,16 @@ def _drop(rights: Rights) -> None:
 
 
 class Reaper:
-    """Collects ended children, with their CPU time; `ended` holds the wait status of each by pid until it is asked for."""
+    """Collects ended children and their CPU time. Orphans come in any number, so only the watched child's status is kept."""
 
     def __init__(self) -> None:
         self.cpu_s = 0.0
-        self._ended: dict[int, int] = {}
+        self._watched: int | None = None
+        self._status: int | None = None
+
+    def watch(self, pid: int) -> None:
+        """From now on `status` is about this child, which has not been collected yet."""
+        self._watched, self._status = pid, None
 
     def collect(self) -> int:
         """Reap whatever has ended, without waiting; gives how many."""
@@ -153,18 +155,15 @@ class Reaper:
                 return count
             if pid == 0:
                 return count
-            self._ended[pid] = status
+            if pid == self._watched:
+                self._watched, self._status = None, status
             self.cpu_s += used.ru_utime + used.ru_stime
             count += 1
 
-    def status(self, pid: int) -> int | None:
-        """Exit code of a collected child (minus the signal's number when one ended it), None while it runs."""
-        found = self._ended.get(pid)
-        return None if found is None else os.waitstatus_to_exitcode(found)
-
-    def forget(self) -> None:
-        """Drop the statuses that nobody asked for (orphans)."""
-        self._ended.clear()
+    @property
+    def status(self) -> int | None:
+        """Exit code of the watched child (minus the signal's number when one ended it), None while it runs."""
+        return None if self._status is None else os.waitstatus_to_exitcode(self._status)
 
     def end_all(self) -> int:
         """Kill and reap everything but PID 1; gives how many processes were still running.

@@ -13,8 +13,7 @@ import select
 import signal
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from cloche_guest.children import Reaper
 from cloche_guest.link import HostBroke, Reader, Writer
@@ -26,8 +25,7 @@ Source = tuple[int, Callable[[], None]]
 """Poll events and what to do when one came."""
 
 
-@dataclass(frozen=True)
-class Paths:
+class Paths(NamedTuple):
     """Where things are in the cell. `drop` False only in tests without the right to change identity."""
 
     incoming: str = "/cloche/in"

@@ -101,13 +101,14 @@ class Cases:
         listener, stream = Listener(), Stream(self._output_bytes)
         started = time.monotonic()
         child = spawn(main, rights=self._rights, merge_output=True)
+        reaper.watch(child.pid)
         if number == 0:
             self._control.send("ready")
         sources: dict[int, Source] = {}
         sources[child.channel] = (select.POLLIN, partial(_read, child.channel, listener.feed, sources))
         sources[child.stdout] = (select.POLLIN, partial(_read, child.stdout, stream.feed, sources))
         late = False
-        while (status := reaper.status(child.pid)) is None and not late:
+        while (status := reaper.status) is None and not late:
             self._control.turn(sources)
             late = time.monotonic() - started > self._timeout_s
         self._stragglers += max(0, reaper.end_all() - (status is None))
@@ -116,7 +117,6 @@ class Cases:
                 read()
         duration_s = time.monotonic() - started
         child.close()
-        reaper.forget()
         outcome, detail = decide(listener, status=status, timeout_s=self._timeout_s)
         self._report(number, outcome, detail, duration_s, clipped(stream), listener.entered)
         self._empty_scratch()

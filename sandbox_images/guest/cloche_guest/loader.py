@@ -4,6 +4,8 @@ The finder is the only one for these names: a module that it does not find does 
 modules of a snapshot can be executed by another finder. An entry is replaced in its own module right after that was executed,
 before anything else can import it: whoever imports it, from the package or from its `workflow` module, gets the same wrapper.
 The other spelling, `openprogram.…`, names the same things.
+
+Finders and loaders here have no base class: `importlib.abc` costs as much as starting the interpreter.
 """
 
 from __future__ import annotations
@@ -14,7 +16,6 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, ModuleType
 from typing import Any
@@ -48,7 +49,7 @@ def scoped(scopes: Scopes, workflow_id: str, entry: Callable[..., Any]) -> Calla
     return enter
 
 
-class _Finder(MetaPathFinder):
+class _Finder:
     def __init__(self, snapshot: str, wrap: Wrap, compile_tests: Compile | None) -> None:
         self._snapshot = snapshot
         self._wrap = wrap
@@ -98,7 +99,7 @@ class _SourceOnly(SourceFileLoader):
                 setattr(module, workflow_id, self._wrap(workflow_id, entry))
 
 
-class _OtherSpelling(MetaPathFinder, Loader):
+class _OtherSpelling:
     """`openprogram.agentic_programming` is `cloche`; a program's own module gives it from `cloche.programs`."""
 
     def find_spec(
@@ -109,7 +110,11 @@ class _OtherSpelling(MetaPathFinder, Loader):
         known = fullname in ("openprogram", "openprogram.programs", "openprogram.agentic_programming", *_PROGRAMS)
         if not known and fullname.rpartition(".")[0] not in _PROGRAMS:
             raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
-        return ModuleSpec(fullname, self, is_package=True)
+        itself: Any = self
+        return ModuleSpec(fullname, itself, is_package=True)
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """The interpreter makes it."""
 
     def exec_module(self, module: ModuleType) -> None:
         if module.__name__ == "openprogram.agentic_programming":

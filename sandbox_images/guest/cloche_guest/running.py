@@ -77,6 +77,7 @@ class Run:
             DropFailed, HostBroke, HostGone, TimeoutError: the sandbox failed; there is no last word.
         """
         child = spawn(main, rights=self._rights)
+        self._control.reaper.watch(child.pid)
         self._control.send("ready")
         self._sources = {
             child.channel: (select.POLLIN, partial(self._read_channel, child.channel)),
@@ -110,7 +111,7 @@ class Run:
         killed = 128 + signal.SIGKILL
         reaper = self._control.reaper
         try:
-            while (status := reaper.status(child.pid)) is None:
+            while (status := reaper.status) is None:
                 for frame in self._control.turn(self._watched(child), due=bool(self._outstanding)):
                     self._from_host(frame)
                 self._send_output()

@@ -13,9 +13,8 @@ import os
 import signal
 import sys
 import time
-import traceback
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 if __name__ == "__main__":
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -23,9 +22,10 @@ if __name__ == "__main__":
 from cloche_guest import attest
 from cloche_guest.children import CHANNEL, Rights, run_to_end
 from cloche_guest.control import Control, Ended, HostGone, Paths
-from cloche_guest.gate import Cases
 from cloche_guest.link import HostBroke
-from cloche_guest.running import Run, take_part
+
+if TYPE_CHECKING:
+    from cloche_guest.gate import Cases
 
 HELLO_S = 30.0
 ACKNOWLEDGED_S = 5.0
@@ -67,7 +67,7 @@ def serve(paths: Paths, *, hello_s: float = HELLO_S) -> int:
         print(error, file=sys.stderr)
         return ALONE
     except Exception:
-        traceback.print_exc()
+        sys.excepthook(*sys.exc_info())
         return FAILED
     return DONE
 
@@ -114,13 +114,14 @@ def _greet(control: Control, nonce: str, rights: Rights) -> None:
 
 def _job(control: Control, wait_s: float, limits: dict[str, int], rights: Rights) -> None:
     """Wait for the job and do it, up to and including `end`."""
+    # Ours, and wanted by every kind of job: loaded while the host looks at the attestation.
+    import cloche_guest.cases
+    import cloche_guest.running
+    from cloche_guest.gate import Cases
+
     parts: dict[int, dict[str, Any]] = {}
     cases = Cases(control, rights=rights, case_timeout_s=0, output_bytes=0)
     try:
-        # Ours, and wanted by every kind of job: loaded while the host looks at the attestation.
-        import cloche_guest.cases
-        import cloche_guest.worker
-
         frame = _wait_for(control, "job", wait_s, parts)
         if frame is None:
             cases.end("deadline", "no_job", 128 + signal.SIGKILL)
@@ -151,6 +152,7 @@ def _run(
     control: Control, job: dict[str, Any], limits: dict[str, int], rights: Rights, parts: dict[int, dict[str, Any]]
 ) -> None:
     from cloche_guest import worker
+    from cloche_guest.running import Run, take_part
 
     if "task_part" in job:
         task = json.loads(take_part(control, parts, job["task_part"], value_bytes=limits["value_bytes"]))
@@ -162,6 +164,8 @@ def _run(
 
 
 def _cases(control: Control, job: dict[str, Any], rights: Rights) -> Cases:
+    from cloche_guest.gate import Cases
+
     return Cases(
         control,
         rights=rights,
