@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from engine.package.source import Module
 from engine.package.vocabulary import PRIMITIVES_MODULE, PROGRAMS_MODULE
 
 BUILTINS: Final = frozenset(dir(builtins))
 _OTHER_PRIMITIVES = "openprogram.agentic_programming"
 _OTHER_PROGRAMS = ("openprogram.programs.tools.", "openprogram.programs.workflow.")
+
+
+_ALIAS_ROUNDS = 3
+"""How long a chain of aliases is followed against the order of the source."""
 
 
 class Kind(Enum):
@@ -95,13 +98,6 @@ def relative_module(path: str, node: ast.ImportFrom) -> list[str] | None:
     return [*folders[: len(folders) - up], *(node.module.split(".") if node.module else [])]
 
 
-def import_nodes(module: Module) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Every import statement, wherever it stands."""
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield node
-
-
 def resolve(node: ast.expr, names: Mapping[str, Binding]) -> str | None:
     """The canonical dotted name an expression like `a.b.c` stands for; None when it is not known."""
     if isinstance(node, ast.Name):
@@ -114,39 +110,48 @@ def resolve(node: ast.expr, names: Mapping[str, Binding]) -> str | None:
     return None
 
 
-def known_names(module: Module) -> dict[str, Binding]:
-    """Every imported name of the module and every alias made of one, in any scope; classes stand for their bases."""
+def known_names(nodes: Iterable[ast.AST], path: str) -> dict[str, Binding]:
+    """Every imported name and every alias made of one, in any scope; classes stand for their first base.
+
+    `nodes` are all nodes of the module at `path`.
+    """
     names: dict[str, Binding] = {}
-    for node in import_nodes(module):
-        for imported in imports_of(node, module.path):
-            names[imported.bound] = Binding(Kind.imported, imported.target)
-    for _round in range(3):
-        for name, value in _aliases(module.tree):
+    aliases: list[tuple[str, ast.expr]] = []
+    for node in nodes:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names.update((one.bound, Binding(Kind.imported, one.target)) for one in imports_of(node, path))
+        else:
+            aliases.extend(_aliases(node))
+    for _round in range(_ALIAS_ROUNDS):
+        for name, value in aliases:
             target = resolve(value, names)
             if target and name not in names and not target.startswith("builtins."):
                 names[name] = Binding(Kind.value, target)
     return names
 
 
-def _aliases(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
-    for node in ast.walk(tree):
-        match node:
-            case ast.Assign(targets=targets, value=value):
-                yield from ((target.id, value) for target in targets if isinstance(target, ast.Name))
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                yield name, value
-            case ast.NamedExpr(target=ast.Name(id=name), value=value):
-                yield name, value
-            case ast.ClassDef(name=name, bases=[base, *_]):
-                yield name, base
+def _aliases(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """Names that one node binds to a name or attribute."""
+    match node:
+        case ast.Assign(targets=targets, value=ast.Name() | ast.Attribute() as value):
+            yield from ((target.id, value) for target in targets if isinstance(target, ast.Name))
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.Name() | ast.Attribute() as value):
+            yield name, value
+        case ast.NamedExpr(target=ast.Name(id=name), value=ast.Name() | ast.Attribute() as value):
+            yield name, value
+        case ast.ClassDef(name=name, bases=[base, *_]):
+            yield name, base
 
 
 def target_names(targets: Iterable[ast.expr]) -> Iterator[str]:
     """The plain names among assignment targets, unpacked ones included."""
     for target in targets:
-        for node in ast.walk(target):
-            if isinstance(node, ast.Name):
-                yield node.id
+        if isinstance(target, ast.Name):
+            yield target.id
+        elif isinstance(target, ast.Tuple | ast.List):
+            yield from target_names(target.elts)
+        elif isinstance(target, ast.Starred):
+            yield from target_names([target.value])
 
 
 def bound_names(statement: ast.stmt) -> list[str]:
@@ -165,8 +170,3 @@ def bound_names(statement: ast.stmt) -> list[str]:
         case ast.If(body=body, orelse=orelse):
             return [name for inner in (*body, *orelse) for name in bound_names(inner)]
     return []
-
-
-def global_names(module: Module) -> frozenset[str]:
-    """Names that some function declares `global`: they may be bound at any time."""
-    return frozenset(name for node in ast.walk(module.tree) if isinstance(node, ast.Global) for name in node.names)

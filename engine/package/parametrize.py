@@ -10,7 +10,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from itertools import product
 
-from engine.package.bindings import Binding, bound_names, global_names, known_names, resolve
+from engine.package.bindings import Binding, bound_names, resolve
 from engine.package.bounds import CASES
 from engine.package.rules import Findings
 from engine.package.source import Module
@@ -25,7 +25,7 @@ class Parametrized:
     def __init__(self, module: Module, findings: Findings) -> None:
         self._module = module
         self._findings = findings
-        self._names: Mapping[str, Binding] = known_names(module)
+        self._names: Mapping[str, Binding] = module.names
         self._displays = _module_displays(module)
 
     def resolve(self, node: ast.expr) -> str | None:
@@ -107,7 +107,7 @@ class Parametrized:
 
 def _module_displays(module: Module) -> dict[str, list[ast.expr]]:
     """Module-level names that are bound once, to a list or tuple display."""
-    counts: dict[str, int] = dict.fromkeys(global_names(module), 1)
+    counts: dict[str, int] = dict.fromkeys(module.globals, 1)
     displays: dict[str, list[ast.expr]] = {}
     for node in module.tree.body:
         for name in bound_names(node):

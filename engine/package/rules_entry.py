@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from engine.package.bindings import bound_names, global_names, imports_of, known_names, resolve
+from engine.package.bindings import bound_names, imports_of, resolve
 from engine.package.layout import CODE_FOLDERS, RESOURCES, TESTS
 from engine.package.rules import Findings
 from engine.package.source import Module, parameters
@@ -35,7 +35,7 @@ class _Entry:
         self._module = module
         self._findings = findings
         self._id = workflow_id
-        self._names = known_names(module)
+        self._names = module.names
 
     def _report(self, rule: str, line: int, message: str, fix: str) -> None:
         self._findings.add(rule, WORKFLOW, message, line=line, fix=fix)
@@ -91,7 +91,7 @@ class _Entry:
         for node in self._module.tree.body:
             if node is not entry and self._id in bound_names(node):
                 self._report("entry.rebound", node.lineno, f"{self._id} is bound again.", "Use another name.")
-        for declared in ast.walk(self._module.tree):
+        for declared in self._module.nodes:
             if isinstance(declared, ast.Global) and self._id in declared.names:
                 told = f"{self._id} is declared global, so it can be bound again."
                 self._report("entry.rebound", declared.lineno, told, "Use another name.")
@@ -135,7 +135,7 @@ def _check_export(module: Module, findings: Findings, workflow_id: str) -> None:
     fix = f"Write `from .workflow import {workflow_id}` once and use the name for nothing else."
     if not exports:
         findings.add("entry.export", INIT, f"{workflow_id} is not imported from .workflow.", fix=fix)
-    elif len(bound) > 1 or len(exports) > 1 or workflow_id in global_names(module):
+    elif len(bound) > 1 or len(exports) > 1 or workflow_id in module.globals:
         line = bound[-1].lineno
         findings.add("entry.export", INIT, f"{workflow_id} is bound more than once.", line=line, fix=fix)
     elif workflow_id in _FOLDERS:
@@ -144,16 +144,15 @@ def _check_export(module: Module, findings: Findings, workflow_id: str) -> None:
 
 
 def _check_second_agentic(module: Module, findings: Findings, workflow_id: str) -> None:
-    names = known_names(module)
-    for function in _functions(module.tree):
-        entry = module.path == WORKFLOW and function.name == workflow_id and function in module.tree.body
+    names = module.names
+    top = {id(node) for node in module.tree.body} if module.path == WORKFLOW else set()
+    for function in module.nodes:
+        if not isinstance(function, _Function):
+            continue
+        entry = function.name == workflow_id and id(function) in top
         for node in function.decorator_list:
             called = node.func if isinstance(node, ast.Call) else node
             if not entry and resolve(called, names) == AGENTIC:
                 told = f"{function.name} carries @agentic_function as well."
                 fix = "Only the entry may carry it; call the function from there."
                 findings.add("entry.second_agentic", module.path, told, line=node.lineno, fix=fix)
-
-
-def _functions(tree: ast.AST) -> Iterable[_Function]:
-    return (node for node in ast.walk(tree) if isinstance(node, _Function))

@@ -14,10 +14,7 @@ from engine.ids import WORKFLOW_ID
 from engine.package.bindings import (
     Imported,
     bound_names,
-    global_names,
-    import_nodes,
     imports_of,
-    known_names,
     relative_module,
     resolve,
 )
@@ -64,7 +61,7 @@ def reached(modules: Iterable[Module]) -> Reached:
 
 
 def _all_imports(module: Module) -> Iterable[Imported]:
-    for node in import_nodes(module):
+    for node in module.imports:
         yield from imports_of(node, module.path)
 
 
@@ -120,7 +117,7 @@ class _Tree:
         module = self._modules.get(path)
         if module is None:
             return None
-        return frozenset(name for node in module.tree.body for name in bound_names(node)) | global_names(module)
+        return frozenset(name for node in module.tree.body for name in bound_names(node)) | module.globals
 
 
 class _Imports:
@@ -137,7 +134,7 @@ class _Imports:
 
     def check(self) -> None:
         placed = set(_at_module_level(self._module.tree))
-        for node in import_nodes(self._module):
+        for node in self._module.imports:
             if node not in placed:
                 told = "an import stands inside something else."
                 self._report("import.placement", node.lineno, told, "Move it to the top of the module.")
@@ -232,8 +229,8 @@ class _Imports:
 
     def _check_attributes(self) -> None:
         """`import cloche` offers the primitives as attributes, and nothing else."""
-        names = known_names(self._module)
-        for node in ast.walk(self._module.tree):
+        names = self._module.names
+        for node in self._module.nodes:
             if isinstance(node, ast.Attribute) and resolve(node.value, names) == PRIMITIVES_MODULE:
                 self._check_primitive(node.attr, node.lineno)
 
@@ -242,4 +239,4 @@ def _at_module_level(tree: ast.Module) -> Iterable[ast.stmt]:
     for node in tree.body:
         yield node
         if isinstance(node, ast.If):
-            yield from node.body
+            yield from (*node.body, *node.orelse)

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Sequence
 from typing import Final
 
-from engine.package.bindings import Binding, Kind, global_names, imports_of, resolve, target_names
+from engine.package.bindings import Binding, Kind, imports_of, resolve, target_names
 from engine.package.constants import Constants
 from engine.package.layout import is_test
 from engine.package.rules import Findings
@@ -152,7 +152,7 @@ class _ModuleLevel:
 
     def _check_all(self) -> None:
         """`__all__` is written down once, as strings."""
-        rebound = "__all__" in global_names(self._module)
+        rebound = "__all__" in self._module.globals
         bodies = [node for node in self._module.tree.body if "__all__" in _assigned(node)]
         for node in bodies:
             value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None

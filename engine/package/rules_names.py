@@ -6,9 +6,10 @@ Hygiene for replay and review, no boundary: the cell is the boundary.
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from typing import Final
 
-from engine.package.bindings import Binding, import_nodes, imports_of, known_names, resolve
+from engine.package.bindings import Binding, imports_of, resolve
 from engine.package.rules import Findings
 from engine.package.source import Module, parameters
 from engine.package.vocabulary import (
@@ -29,10 +30,10 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def check_names(module: Module, findings: Findings) -> None:
     """Report refused names that are loaded, refused attributes, hidden modules and clocks, in any scope."""
-    names = known_names(module)
+    names = module.names
     visitor = _Names(module, findings, names)
     visitor.visit(module.tree)
-    for node in import_nodes(module):
+    for node in module.imports:
         for imported in imports_of(node, module.path):
             if imported.level == 0 and imported.name:
                 visitor.check_member(imported.target, node.lineno)
@@ -41,7 +42,7 @@ def check_names(module: Module, findings: Findings) -> None:
 class _Names(ast.NodeVisitor):
     """Walks with the parameters in sight: a parameter called `input` is not the builtin. Depth is bounded before."""
 
-    def __init__(self, module: Module, findings: Findings, names: dict[str, Binding]) -> None:
+    def __init__(self, module: Module, findings: Findings, names: Mapping[str, Binding]) -> None:
         self._module = module
         self._findings = findings
         self._names = names

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from engine.package.bindings import Binding, bound_names, known_names, resolve
+from engine.package.bindings import Binding, bound_names, resolve
 from engine.package.cases import is_test_function, tests_in
 from engine.package.contract import TestCase
 from engine.package.layout import TEST_FILE
@@ -51,7 +51,7 @@ class _TestModule:
     def __init__(self, module: Module, findings: Findings) -> None:
         self._module = module
         self._findings = findings
-        self._names: Mapping[str, Binding] = known_names(module)
+        self._names: Mapping[str, Binding] = module.names
 
     def check(self) -> None:
         self._check_hooks()
@@ -79,7 +79,7 @@ class _TestModule:
 
     def _check_outcomes(self) -> None:
         allowed = {id(node) for node in self._mark_places()}
-        for node in ast.walk(self._module.tree):
+        for node in self._module.nodes:
             if not isinstance(node, ast.Attribute | ast.Name):
                 continue
             name = resolve(node, self._names) or ""
@@ -90,7 +90,7 @@ class _TestModule:
 
     def _mark_places(self) -> Iterator[ast.expr]:
         """Where a skip mark may stand: decorators, and `marks` of a parameter."""
-        for node in ast.walk(self._module.tree):
+        for node in self._module.nodes:
             if isinstance(node, _Function | ast.ClassDef):
                 for decorator in node.decorator_list:
                     yield decorator.func if isinstance(decorator, ast.Call) else decorator
@@ -101,7 +101,7 @@ class _TestModule:
                         yield mark.func if isinstance(mark, ast.Call) else mark
 
     def _check_fixtures(self) -> None:
-        for node in ast.walk(self._module.tree):
+        for node in self._module.nodes:
             if not (isinstance(node, ast.Call) and resolve(node.func, self._names) == _FIXTURE):
                 continue
             if any(keyword.arg in (None, "params") for keyword in node.keywords):

@@ -10,11 +10,13 @@ import ast
 import re
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from engine.package import bounds
+from engine.package.bindings import Binding, known_names
 from engine.package.contract import SourceFile
 from engine.package.layout import is_test, is_test_module
 from engine.package.rules import Findings
@@ -28,15 +30,32 @@ _TOKENS: Final = re.compile(
     r"|[\[\](){}]",
     re.DOTALL,
 )
-_WARNINGS = threading.Lock()
+_NESTING: Final = (ast.stmt, ast.expr, ast.pattern)
+_WARNINGS: Final = threading.Lock()
 
 
 @dataclass(frozen=True)
 class Module:
-    """One parsed Python file."""
+    """One parsed Python file: its tree, and every node of it in no particular order."""
 
     path: str
     tree: ast.Module
+    nodes: tuple[ast.AST, ...]
+
+    @cached_property
+    def names(self) -> Mapping[str, Binding]:
+        """What imported names and aliases stand for, in any scope."""
+        return known_names(self.nodes, self.path)
+
+    @cached_property
+    def imports(self) -> tuple[ast.Import | ast.ImportFrom, ...]:
+        """Every import statement, wherever it stands."""
+        return tuple(node for node in self.nodes if isinstance(node, ast.Import | ast.ImportFrom))
+
+    @cached_property
+    def globals(self) -> frozenset[str]:
+        """Names that some function declares `global`: they may be bound at any time."""
+        return frozenset(name for node in self.nodes if isinstance(node, ast.Global) for name in node.names)
 
     @property
     def is_test(self) -> bool:
@@ -69,7 +88,8 @@ def parse_module(file: SourceFile, findings: Findings) -> Module | None:
         try:
             tree = compile(file.data, file.path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
             assert isinstance(tree, ast.Module)
-            if _tree_depth(tree) > bounds.NESTING:
+            nodes = _flatten(tree)
+            if nodes is None:
                 _too_deep(file.path, findings)
                 return None
             compile(tree, file.path, "exec", dont_inherit=True)
@@ -77,11 +97,13 @@ def parse_module(file: SourceFile, findings: Findings) -> Module | None:
             line = error.lineno or 0
             findings.add("text.syntax", file.path, f"{error.msg}.", line=line, fix="Correct the Python syntax.")
             return None
-        except (MemoryError, RecursionError, ValueError, OverflowError) as error:
-            told = f"the parser gives up ({type(error).__name__})."
-            findings.add("text.syntax", file.path, told, fix="Write it simpler; split the file.")
+        except (MemoryError, RecursionError):
+            _too_deep(file.path, findings)
             return None
-    return Module(file.path, tree)
+        except (ValueError, OverflowError) as error:
+            findings.add("text.syntax", file.path, f"does not compile: {error}.", fix="Write it simpler.")
+            return None
+    return Module(file.path, tree, nodes)
 
 
 def _too_deep(path: str, findings: Findings) -> None:
@@ -102,22 +124,21 @@ def _bracket_depth(text: str) -> int:
     return deepest
 
 
-def _tree_depth(tree: ast.AST) -> int:
-    """Depth of statements and expressions, counted without recursion."""
-    deepest = 0
+def _flatten(tree: ast.AST) -> tuple[ast.AST, ...] | None:
+    """Every node but contexts (`Load`), without recursion; None past the allowed depth of statements and expressions."""
+    nodes: list[ast.AST] = []
     waiting: list[tuple[ast.AST, int]] = [(tree, 0)]
     while waiting:
         node, depth = waiting.pop()
-        deepest = max(deepest, depth)
-        waiting.extend(
-            (child, depth + isinstance(child, ast.stmt | ast.expr | ast.pattern)) for child in children(node)
-        )
-    return deepest
-
-
-def children(node: ast.AST) -> Iterator[ast.AST]:
-    """Direct children in source order."""
-    return ast.iter_child_nodes(node)
+        if depth > bounds.NESTING:
+            return None
+        nodes.append(node)
+        for field in node._fields:
+            value = getattr(node, field, None)
+            for child in value if isinstance(value, list) else (value,):
+                if isinstance(child, ast.AST) and field != "ctx":
+                    waiting.append((child, depth + isinstance(child, _NESTING)))
+    return tuple(nodes)
 
 
 def parameters(arguments: ast.arguments) -> list[ast.arg]:

@@ -1,0 +1,7 @@
+from cloche import agentic_function
+from .steps.split import words
+
+
+@agentic_function(name="other")
+def word_count(task):
+    return len(words(task))

@@ -1,0 +1,8 @@
+from cloche import agentic_function
+from .steps.split import words
+
+
+@agentic_function
+@agentic_function
+def word_count(task):
+    return len(words(task))

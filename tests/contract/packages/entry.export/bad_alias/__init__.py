@@ -1,0 +1,1 @@
+from .workflow import word_count as wc

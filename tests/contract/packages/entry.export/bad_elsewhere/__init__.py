@@ -1,0 +1,1 @@
+from .steps.split import words as word_count

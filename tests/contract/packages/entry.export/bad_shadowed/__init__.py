@@ -1,0 +1,3 @@
+from .workflow import word_count
+
+word_count = word_count

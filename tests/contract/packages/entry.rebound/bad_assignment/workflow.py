@@ -1,0 +1,8 @@
+from .steps.split import words
+
+
+def word_count(task):
+    return len(words(task))
+
+
+word_count = None

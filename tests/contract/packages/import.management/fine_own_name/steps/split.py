@@ -1,0 +1,4 @@
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

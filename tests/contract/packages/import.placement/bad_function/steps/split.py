@@ -1,0 +1,10 @@
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()
+
+
+def f():
+    import re
+
+    return re

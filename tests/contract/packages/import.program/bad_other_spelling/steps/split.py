@@ -1,0 +1,7 @@
+from openprogram.programs.tools.crawl import crawl
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

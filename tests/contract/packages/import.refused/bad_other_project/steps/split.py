@@ -1,0 +1,7 @@
+from openprogram.providers import registry
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

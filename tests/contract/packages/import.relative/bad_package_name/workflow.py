@@ -1,0 +1,6 @@
+from .steps import missing
+from .steps.split import words
+
+
+def word_count(task):
+    return len(words(task))

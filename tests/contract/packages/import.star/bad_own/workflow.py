@@ -1,0 +1,6 @@
+from .steps.split import *
+from .steps.split import words
+
+
+def word_count(task):
+    return len(words(task))

@@ -1,0 +1,7 @@
+from ..tests.test_workflow import word_count
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

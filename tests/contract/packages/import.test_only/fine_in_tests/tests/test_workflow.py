@@ -1,0 +1,10 @@
+import pytest
+from cloche import testing
+from cloche.testing import data, script
+
+from ..steps import split
+from ..workflow import word_count
+
+
+def test_counts_the_words_of_a_text():
+    assert word_count("one two") == 2

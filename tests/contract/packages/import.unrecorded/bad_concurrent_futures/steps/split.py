@@ -1,0 +1,7 @@
+from concurrent.futures import ThreadPoolExecutor as Pool
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

@@ -1,0 +1,7 @@
+import os.path as p
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

@@ -1,0 +1,7 @@
+import random
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

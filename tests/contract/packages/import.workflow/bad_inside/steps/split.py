@@ -1,0 +1,7 @@
+from workflows.other.steps.x import x
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

@@ -1,0 +1,7 @@
+from workflows.word_count.steps import split
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

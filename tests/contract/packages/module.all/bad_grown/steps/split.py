@@ -1,0 +1,8 @@
+__all__ = ["words"]
+__all__ += ["more"]
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

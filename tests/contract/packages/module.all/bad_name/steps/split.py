@@ -1,0 +1,8 @@
+NAMES = ["words"]
+__all__ = NAMES
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

@@ -1,0 +1,9 @@
+import json as re
+
+X = re.loads("1")
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

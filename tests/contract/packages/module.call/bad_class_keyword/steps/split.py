@@ -1,0 +1,13 @@
+class A:
+    def __init_subclass__(cls, x):
+        pass
+
+
+class B(A, x=sorted("a")):
+    pass
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

@@ -1,0 +1,9 @@
+from dataclasses import field
+
+X = field(default=1)
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

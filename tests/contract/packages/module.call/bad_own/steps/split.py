@@ -1,0 +1,11 @@
+def f():
+    return 1
+
+
+X = f()
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

@@ -1,0 +1,11 @@
+class A:
+    pass
+
+
+X = A()
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

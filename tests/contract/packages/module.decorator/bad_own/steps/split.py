@@ -1,0 +1,13 @@
+def twice(f):
+    return f
+
+
+@twice
+def g():
+    return 1
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

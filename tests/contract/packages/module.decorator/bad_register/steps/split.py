@@ -1,0 +1,13 @@
+class R:
+    pass
+
+
+@R.register
+def g():
+    return 1
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

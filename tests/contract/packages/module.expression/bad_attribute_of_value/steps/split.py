@@ -1,0 +1,8 @@
+X = "a"
+Y = X.upper
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

@@ -1,0 +1,7 @@
+X = {x: 1 for x in "ab"}
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

@@ -1,0 +1,7 @@
+KEY = lambda x: x
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

@@ -1,0 +1,11 @@
+from abc import ABCMeta
+
+
+class A(metaclass=ABCMeta):
+    pass
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

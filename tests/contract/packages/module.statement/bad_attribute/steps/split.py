@@ -1,0 +1,11 @@
+class A:
+    pass
+
+
+A.x = 1
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

@@ -1,0 +1,9 @@
+class A:
+    if True:
+        x = 1
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

@@ -1,0 +1,8 @@
+X = 1
+del X
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

@@ -1,0 +1,8 @@
+if True:
+    X = 1
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

@@ -1,0 +1,8 @@
+for X in (1, 2):
+    pass
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

@@ -1,0 +1,9 @@
+match 1:
+    case 1:
+        X = 1
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

@@ -1,0 +1,10 @@
+try:
+    X = 1
+finally:
+    Y = 2
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

@@ -1,0 +1,9 @@
+LOCK = 1
+with LOCK:
+    X = 1
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

@@ -1,0 +1,12 @@
+class A(B):
+    pass
+
+
+class B:
+    pass
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()

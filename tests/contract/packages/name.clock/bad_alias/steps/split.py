@@ -1,0 +1,11 @@
+from datetime import datetime as d
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()
+
+
+def f():
+    return d.utcnow()

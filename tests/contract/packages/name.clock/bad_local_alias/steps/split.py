@@ -1,0 +1,12 @@
+from datetime import datetime
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()
+
+
+def f():
+    clock = datetime
+    return clock.now()

@@ -1,0 +1,11 @@
+import datetime as dt
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()
+
+
+def f():
+    return dt.datetime.now(dt.timezone.utc)

@@ -1,0 +1,13 @@
+from datetime import datetime
+
+D = datetime
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()
+
+
+def f():
+    return D.now()

@@ -1,0 +1,15 @@
+from datetime import datetime
+
+
+class D(datetime):
+    pass
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()
+
+
+def f():
+    return D.now()

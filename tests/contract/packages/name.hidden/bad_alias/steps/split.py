@@ -1,0 +1,11 @@
+import logging as l
+
+
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()
+
+
+def f():
+    return l.sys.modules

@@ -1,0 +1,9 @@
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()
+
+
+def f():
+    reader = open
+    return reader("x")

@@ -1,0 +1,8 @@
+def words(text):
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.split()
+
+
+def f():
+    return __loader__.get_data("x")

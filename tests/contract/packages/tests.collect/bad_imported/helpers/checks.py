@@ -1,0 +1,6 @@
+def test_more():
+    return 1
+
+
+class Checks:
+    pass

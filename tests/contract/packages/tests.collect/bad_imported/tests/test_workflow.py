@@ -1,0 +1,6 @@
+from ..helpers.checks import test_more
+from ..workflow import word_count
+
+
+def test_counts_the_words_of_a_text():
+    assert word_count("one two") == 2

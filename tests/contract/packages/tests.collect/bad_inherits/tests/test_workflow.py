@@ -1,0 +1,15 @@
+from ..workflow import word_count
+
+
+def test_counts_the_words_of_a_text():
+    assert word_count("one two") == 2
+
+
+class Base:
+    def test_a(self):
+        assert True
+
+
+class TestMore(Base):
+    def test_b(self):
+        assert True

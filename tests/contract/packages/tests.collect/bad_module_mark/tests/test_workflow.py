@@ -1,0 +1,8 @@
+import pytest
+
+pytestmark = pytest.mark.usefixtures
+from ..workflow import word_count
+
+
+def test_counts_the_words_of_a_text():
+    assert word_count("one two") == 2

@@ -1,0 +1,6 @@
+import pytest
+
+
+@pytest.fixture(name="number")
+def _number():
+    return 1

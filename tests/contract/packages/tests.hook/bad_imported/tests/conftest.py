@@ -1,0 +1,1 @@
+from ..helpers.hooks import pytest_runtest_call

@@ -1,0 +1,3 @@
+class Checks:
+    def test_x(self):
+        assert True

@@ -1,0 +1,1 @@
+"""See test_more."""

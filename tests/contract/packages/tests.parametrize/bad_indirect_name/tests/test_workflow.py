@@ -1,0 +1,13 @@
+import pytest
+MORE = [1]
+LESS = MORE
+from ..workflow import word_count
+
+
+def test_counts_the_words_of_a_text():
+    assert word_count("one two") == 2
+
+
+@pytest.mark.parametrize("n", LESS)
+def test_more(n):
+    assert n

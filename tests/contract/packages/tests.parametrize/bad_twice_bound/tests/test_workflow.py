@@ -1,0 +1,13 @@
+import pytest
+MORE = [1]
+MORE = [1, 2]
+from ..workflow import word_count
+
+
+def test_counts_the_words_of_a_text():
+    assert word_count("one two") == 2
+
+
+@pytest.mark.parametrize("n", MORE)
+def test_more(n):
+    assert n

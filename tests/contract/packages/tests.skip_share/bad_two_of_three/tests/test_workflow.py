@@ -1,0 +1,12 @@
+import pytest
+from ..workflow import word_count
+
+
+def test_counts_the_words_of_a_text():
+    assert word_count("one two") == 2
+
+
+@pytest.mark.skip(reason="x")
+@pytest.mark.parametrize("n", [1, 2])
+def test_more(n):
+    assert n

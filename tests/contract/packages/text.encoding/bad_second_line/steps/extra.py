@@ -1,0 +1,3 @@
+#!/usr/bin/python
+# vim: set fileencoding=utf-7 :
+X = 1

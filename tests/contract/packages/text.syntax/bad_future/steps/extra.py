@@ -1,0 +1,2 @@
+X = 1
+from __future__ import annotations

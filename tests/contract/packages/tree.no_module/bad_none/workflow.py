@@ -1,0 +1,2 @@
+def word_count(task):
+    return len(task.split())

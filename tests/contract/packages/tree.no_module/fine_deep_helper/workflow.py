@@ -1,0 +1,5 @@
+from .helpers.text.split import words
+
+
+def word_count(task):
+    return len(words(task))
