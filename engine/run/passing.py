@@ -262,11 +262,11 @@ class Pass:
         except codec.CodecError as error:
             problem = clean(f"{fn}() gave a value that cannot be recorded: {error}", MESSAGE_CHARACTERS)
             return CallCompleted(of=of, unencodable=problem, facts=result.facts)
-        size = len(text_of(encoded))
-        if size > self._policy.value_bytes:
-            problem = f"{fn}() gave {size:,} bytes; a value has at most {self._policy.value_bytes:,}"
+        raw = text_of(encoded)
+        if len(raw) > self._policy.value_bytes:
+            problem = f"{fn}() gave {len(raw):,} bytes; a value has at most {self._policy.value_bytes:,}"
             return CallCompleted(of=of, unencodable=problem, facts=result.facts)
-        return CallCompleted(of=of, **self._run.keep(encoded).named("result", "blob"), facts=result.facts)
+        return CallCompleted(of=of, **self._run.keep(encoded, raw=raw).named("result", "blob"), facts=result.facts)
 
     async def _reply(self, number: int, record: Record) -> None:
         match record.outcome:

@@ -134,13 +134,13 @@ class Run:
         self._check_end(journal, known)
         return journal, history
 
-    def keep(self, encoded: Any) -> Stored:
-        """An encoded value for an event; a large one is in its blob, durable, when this returns.
+    def keep(self, encoded: Any, *, raw: bytes | None = None) -> Stored:
+        """An encoded value for an event; a large one is in its blob, durable, when this returns. `raw`: its text, if known.
 
         Raises:
             StorageFull, EngineFailure: the blob could not be written.
         """
-        raw = text_of(encoded)
+        raw = text_of(encoded) if raw is None else raw
         return Stored(encoded) if len(raw) <= INLINE_BYTES else Stored(blob=self.blobs.put(raw))
 
     def value(self, stored: Any, blob: str) -> Any:

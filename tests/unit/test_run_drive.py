@@ -622,7 +622,7 @@ def test_a_full_disk_fails_the_call_before_its_side_effect(bench: Bench, monkeyp
         monkeypatch.setattr(type(run), "keep", full)
         yield ask("llm", prompt="two")
 
-    def full(_run: object, _encoded: object) -> None:
+    def full(_run: object, _encoded: object, **_: object) -> None:
         raise StorageFull("no space left.")
 
     with pytest.raises(StorageFull):
