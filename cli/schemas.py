@@ -366,7 +366,7 @@ class ListedCell(Object):
 
     cell_id: str = Field(description="The cell.")
     container: str = Field(description="Id of its container; empty when there is only a directory.")
-    kind: str = Field(description="`run`, `gate` or `probe`.")
+    kind: str = Field(description="`run`, `gate`, `probe` or `trial`.")
     state: str = Field(description="As the engine says.")
     owned: bool = Field(description="Its owner is alive.")
     expired: bool = Field(description="Its time is over.")
