@@ -39,7 +39,8 @@ def _page() -> Iterator[str]:
     yield f"**From `cloche`:** {_listed(vocabulary.primitives())}.\n"
     yield f"**From `cloche.programs`:** {_listed(vocabulary.programs())}.\n"
     yield f"**Standard modules:** {_listed(vocabulary.STANDARD)}.\n"
-    yield f"**Besides:** modules of the package itself, relatively; `from workflows.<x> import <x>`; in tests also `pytest` and `{vocabulary.TESTING_MODULE}`.\n"
+    yield "**Besides:** modules of the package itself, relatively; `from workflows.<x> import <x>`;"
+    yield f"in tests also `pytest` and `{vocabulary.TESTING_MODULE}`.\n"
     yield "**Never imported,** because a replay could not repeat what they do:\n"
     yield "| module | instead |\n|---|---|"
     for module in sorted(vocabulary.UNRECORDED):
