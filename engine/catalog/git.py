@@ -3,7 +3,7 @@
 GitPython starts processes with a copy of this process's environment and lets a caller only add to it. So every command is
 `env -i NAME=VALUE … git …`: what this process inherited ends there, and git sees exactly `_environment`.
 
-A repository is never trusted to say how it wants to be read. Every verb but `init` and `update_refs` works in an empty
+A repository is never trusted to say how it wants to be read. Every verb but `update_refs` works in an empty
 repository of its own that lasts for one command, and borrows only the object directory (or the index file) of the real one:
 configuration, hooks, attributes, replacement and graft records of the real repository do not exist for them. `update_refs`
 must open the real one; its command line overrides what could start a program. Nothing here writes a work tree, since
@@ -15,9 +15,9 @@ Answers are bytes or values split at NUL. Every command has a deadline.
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from git import Git
 from git.exc import GitCommandNotFound
 
 from engine.errors import EngineFailure, StorageFull
+from engine.files import storage
 from engine.settings import tool_environment
 
 TIMEOUT_S = 30.0
@@ -35,7 +36,11 @@ ZERO = "0" * 40
 
 AUTHOR = "Cloche <cloche@localhost>"
 
-_FULL_DISK = (b"No space left on device", b"Disk quota exceeded")
+_FULL_DISK = ("No space left on device", "Disk quota exceeded", "Out of diskspace")
+
+_NEARLY_FULL_BYTES = 1024 * 1024
+
+_CONFIG = b"[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n"
 
 _OVERRIDES = {
     "core.hooksPath": "/dev/null",
@@ -45,7 +50,6 @@ _OVERRIDES = {
     "core.logAllRefUpdates": "false",
     "core.fsync": "all",
     "core.fsyncMethod": "fsync",
-    "init.templateDir": "",
     "commit.gpgSign": "false",
     "gc.auto": "0",
     "maintenance.auto": "false",
@@ -124,17 +128,18 @@ def objects_of(repository: Path) -> Path:
 
 
 def init(directory: Path) -> None:
-    """Make `directory` (which exists) a repository with the unborn branch `main`, from no template."""
-    _git(["init", "--quiet", "--template=", "--initial-branch=main", str(directory)])
+    """Make `directory` (which exists) a repository with the unborn branch `main`: no template, no hook, no setting of anybody.
+
+    Written by hand (format: gitrepository-layout), since `git init` hides what kept it from writing.
+    """
+    _lay_out(directory / ".git", head="refs/heads/main")
+    with storage(directory):
+        (directory / ".git" / "config").write_bytes(_CONFIG)
 
 
-def init_staging(directory: Path, *, borrows: Path | None) -> None:
+def init_staging(directory: Path, *, borrows: Path) -> None:
     """Make `directory` a bare repository for new objects; it can see, and never writes, the object directory `borrows`."""
-    _git(["init", "--quiet", "--bare", "--template=", "--initial-branch=main", str(directory)])
-    if borrows is not None:
-        info = directory / "objects" / "info"
-        info.mkdir(exist_ok=True)
-        (info / "alternates").write_bytes(str(borrows).encode() + b"\n")
+    _lay_out(directory, head="refs/heads/main", borrows=[borrows])
 
 
 def commit(objects: Path, revision: str) -> Commit:
@@ -200,12 +205,19 @@ def diff(objects: Path, old: str, new: str) -> bytes:
 
 def fast_import(staging: Path, stream: bytes) -> None:
     """Feed a `git fast-import` stream to a staging repository; the new objects lie in one pack there."""
-    _git(["fast-import", "--quiet", "--done", "--date-format=raw"], GIT_DIR=str(staging), stdin=stream)
+    _git(
+        ["fast-import", "--quiet", "--done", "--date-format=raw"],
+        env={"GIT_DIR": str(staging)},
+        stdin=stream,
+        writes=staging,
+    )
 
 
 def ref(repository: Path, name: str) -> str | None:
     """The object id a ref of a bare staging repository stands at, None when it does not exist."""
-    found = _git(["for-each-ref", "--format=%(objectname)", name], GIT_DIR=str(repository)).decode("ascii").split()
+    found = (
+        _git(["for-each-ref", "--format=%(objectname)", name], env={"GIT_DIR": str(repository)}).decode("ascii").split()
+    )
     return found[0] if found else None
 
 
@@ -217,7 +229,7 @@ def update_refs(repository: Path, updates: Iterable[RefUpdate]) -> None:
     """
     lines = [f"update {update.name}\0{update.new}\0{update.old}\0" for update in updates]
     stream = "".join(["start\0", *lines, "prepare\0", "commit\0"]).encode()
-    _git(["update-ref", "--stdin", "-z"], GIT_DIR=str(repository / ".git"), stdin=stream)
+    _git(["update-ref", "--stdin", "-z"], env={"GIT_DIR": str(repository / ".git")}, stdin=stream, writes=repository)
 
 
 def read_index(index: Path) -> list[IndexEntry]:
@@ -233,24 +245,23 @@ def write_index(index: Path, objects: Path, revision: str) -> None:
 
 def _git_in(objects: Path | Sequence[Path], argv: Sequence[str], *, stdin: bytes = b"", **extra: str) -> bytes:
     """Run in an empty repository that sees one object directory, or several through `alternates`."""
-    with _empty_repository() as git_dir:
-        extra["GIT_DIR"] = str(git_dir)
-        if isinstance(objects, Path):
-            extra["GIT_OBJECT_DIRECTORY"] = str(objects)
-        else:
-            lines = b"".join(str(path).encode() + b"\n" for path in objects)
-            (git_dir / "objects" / "info" / "alternates").write_bytes(lines)
-        return _git(argv, stdin=stdin, **extra)
-
-
-@contextmanager
-def _empty_repository() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="cloche-git-") as name:
-        git_dir = Path(name)
+        one = isinstance(objects, Path)
+        _lay_out(Path(name), head="refs/heads/none", borrows=() if isinstance(objects, Path) else objects)
+        borrowed = {"GIT_OBJECT_DIRECTORY": str(objects)} if one else {}
+        return _git(argv, env={"GIT_DIR": name, **borrowed, **extra}, stdin=stdin)
+
+
+def _lay_out(git_dir: Path, *, head: str, borrows: Sequence[Path] = ()) -> None:
+    """The least that git takes for a repository; without a configuration file, so that nothing is set."""
+    with storage(git_dir):
         (git_dir / "objects" / "info").mkdir(parents=True)
+        (git_dir / "objects" / "pack").mkdir()
         (git_dir / "refs").mkdir()
-        (git_dir / "HEAD").write_bytes(b"ref: refs/heads/none\n")
-        yield git_dir
+        (git_dir / "HEAD").write_bytes(f"ref: {head}\n".encode())
+        if borrows:
+            lines = b"".join(str(path).encode() + b"\n" for path in borrows)
+            (git_dir / "objects" / "info" / "alternates").write_bytes(lines)
 
 
 def _environment(extra: Mapping[str, str]) -> dict[str, str]:
@@ -273,13 +284,13 @@ def _environment(extra: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _git(argv: Sequence[str], *, stdin: bytes = b"", **extra: str) -> bytes:
-    """Run one git command to its end and give its standard output.
+def _git(argv: Sequence[str], *, env: Mapping[str, str], stdin: bytes = b"", writes: Path | None = None) -> bytes:
+    """Run one git command to its end and give its standard output. `writes`: a directory on the disk that it writes to.
 
     Raises:
         GitMissing, GitFailed, StorageFull: as their names say.
     """
-    variables = [f"{name}={value}" for name, value in _environment(extra).items()]
+    variables = [f"{name}={value}" for name, value in _environment(env).items()]
     overrides = [part for name, value in _OVERRIDES.items() for part in ("-c", f"{name}={value}")]
     command = ["env", "-i", *variables, "git", "--no-pager", *overrides, *argv]
     with tempfile.TemporaryFile() as source:
@@ -303,10 +314,22 @@ def _git(argv: Sequence[str], *, stdin: bytes = b"", **extra: str) -> bytes:
         raise GitMissing("there is no `git` on PATH.", fix="Install git (Debian: apt-get install git).")
     if status != 0:
         said = err if isinstance(err, str) else bytes(err).decode("utf-8", "backslashreplace")
-        if any(sign in said.encode("utf-8", "replace") for sign in _FULL_DISK):
-            raise StorageFull(f"git {argv[0]}: no space left.", fix="Free disk space, then run it again.")
+        if _says_full(said, writes):
+            raise StorageFull(
+                f"git {argv[0]}: no space left ({said.strip()[-200:]}).", fix="Free disk space, then run it again."
+            )
         raise GitFailed(argv, status, said)
     return out
+
+
+def _says_full(said: str, writes: Path | None) -> bool:
+    """True for a failure to write on a full disk; git often does not say why it could not write."""
+    if any(sign in said for sign in _FULL_DISK):
+        return True
+    if writes is None or "write" not in said:
+        return False
+    room = os.statvfs(writes)
+    return room.f_bavail * room.f_frsize < _NEARLY_FULL_BYTES or room.f_favail == 0 < room.f_files
 
 
 def _split(out: bytes) -> list[bytes]:

@@ -104,11 +104,8 @@ async def publish_candidate(
     package, base = prepared.package, prepared.base
     check_base(base, package.workflow_id, tree_id=package.tree_id, replace=replace)
     gated = await _gate(prepared, services, authored=authored)
-    return await to_thread.run_sync(
-        partial(
-            commit, gated, catalog=services.catalog, base=base, clock=services.clock, replace=replace, subject=subject
-        )
-    )
+    last = partial(commit, catalog=services.catalog, base=base, clock=services.clock, replace=replace)
+    return await to_thread.run_sync(partial(last, gated, subject=subject, reached=reached))
 
 
 async def gate_directory(

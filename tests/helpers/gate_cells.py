@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
+from anyio import to_thread
 
 from engine.errors import SandboxError
 from engine.sandbox.frames import CaseResult, CellFrame, End, Ready
@@ -62,7 +63,7 @@ class ScriptedCells:
     async def _open(self) -> AsyncIterator[ScriptedCell]:
         if self.unavailable is not None:
             raise self.unavailable
-        self.before()
+        await to_thread.run_sync(self.before)
         script = self.scripts[self.opened] if self.opened < len(self.scripts) else passing
         self.opened += 1
         try:

@@ -1,15 +1,15 @@
-"""A publisher in a process of its own: `python -m tests.helpers.publish_process ROOT DIRECTORY POINT ACTION`.
+"""A publisher in a process of its own, stopped at a named point.
 
-At POINT of the commit it is killed (ACTION `kill`), or waits until the file ROOT/go exists (`wait`). Prints `published
-<revision>`, or the code of the error. The gate's cells answer from a script that passes.
+`killed_at` runs one that is killed there, as by a power cut. `PublisherProcess` runs one that says `ready` inside the gate and
+goes on when told, so that several meet before any commits.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
-import time
 from pathlib import Path
 
 from engine.errors import ClocheError
@@ -17,28 +17,52 @@ from engine.gate.commit import Point
 from tests.helpers.gate_cells import ScriptedCells
 from tests.helpers.publishing import Publisher
 
-WAIT_S = 20.0
+ROOT = Path(__file__).parents[2]
+TIMEOUT_S = 60
 
 
-def wait_for(path: Path) -> None:
-    """Come back when `path` exists; give up after a while."""
-    deadline = time.monotonic() + WAIT_S
-    while not path.exists():
-        if time.monotonic() > deadline:
-            raise SystemExit(f"{path} did not appear")
-        time.sleep(0.005)
+class PublisherProcess:
+    """A child that publishes DIRECTORY into the home below `root` with `replace`."""
+
+    def __init__(self, root: Path, directory: Path, *, point: str = "", action: str = "meet") -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.helpers.publish_process", str(root), str(directory), point, action],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=ROOT,
+            text=True,
+        )
+
+    def wait_until_ready(self) -> None:
+        """Come back when it is inside the gate."""
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "ready\n"
+
+    def go(self) -> str:
+        """Let it go on to its end; gives what it printed last (`published <revision>` or an error code)."""
+        return self.process.communicate("go\n", timeout=TIMEOUT_S)[0].strip()
+
+
+def killed_at(point: Point, root: Path, directory: Path) -> None:
+    """Publish in a process that is killed at `point`."""
+    child = PublisherProcess(root, directory, point=point, action="kill")
+    printed = child.go()
+    assert child.process.returncode == -signal.SIGKILL, f"it was not stopped at {point}: {printed}"
 
 
 def main(root: Path, directory: Path, point: str, action: str) -> None:
+    """Publish, and print how it went."""
+
     def meet() -> None:
-        (root / f"ready-{os.getpid()}").touch()
-        wait_for(root / "go")
+        if publisher.cells.opened == 0:
+            print("ready", flush=True)
+            sys.stdin.readline()
 
     def reached(now: Point) -> None:
         if now == point and action == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
 
-    publisher = Publisher(root, ScriptedCells(before=meet if action == "wait" else lambda: None))
+    publisher = Publisher(root, ScriptedCells(before=meet if action == "meet" else lambda: None))
     try:
         print("published", publisher.publish(directory, replace=True, reached=reached).revision)
     except ClocheError as error:

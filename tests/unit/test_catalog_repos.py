@@ -190,28 +190,23 @@ def test_a_commit_that_the_branch_does_not_reach_was_never_published(publisher: 
 
 
 def test_a_short_revision_that_fits_two_is_ambiguous(publisher: Publisher) -> None:
+    """Two empty commits whose ids share seven digits, found by trying times of commit."""
     publisher.put("say")
+    head = publisher.catalog.head("say")
+    twins = "".join(
+        f"commit refs/heads/{at}\nmark :{at}\ncommitter x <x> {at} +0000\ndata 0\n\n" for at in (4013, 10026)
+    )
+    merge = f"commit refs/heads/main\ncommitter x <x> 1 +0000\ndata 0\nfrom {head}\nmerge :4013\nmerge :10026\n"
     project = publisher.project("say")
-    env = {**tool_environment(), "GIT_AUTHOR_NAME": "x", "GIT_AUTHOR_EMAIL": "x", "GIT_COMMITTER_NAME": "x"}
-    seen: dict[str, str] = {}
-    parent = publisher.catalog.head("say")
-    lines = []
-    for number in range(40_000):
-        lines.append(f"commit refs/heads/many\nmark :{number + 1}\ncommitter x <x> {number} +0000\ndata 0\n")
-        lines.append(f"from {parent}\n" if number == 0 else "")
-    stream = "".join(lines).encode()
-    run(["git", "fast-import", "--quiet"], env=env, cwd=project, stdin=stream)
-    out = run(["git", "rev-list", "many"], env=env, cwd=project).stdout.decode().split()
-    run(["git", "update-ref", "refs/heads/main", "refs/heads/many"], env=env, cwd=project)
-    twins = ""
-    for revision in out:
-        if revision[:7] in seen:
-            twins = revision[:7]
-            break
-        seen[revision[:7]] = revision
-    assert twins, "among 40,000 commits some share seven digits"
+    run(["git", "fast-import", "--quiet"], env=tool_environment(), cwd=project, stdin=(twins + merge).encode())
+    first, second = (
+        run(["git", "rev-parse", name], env=tool_environment(), cwd=project).stdout.decode().strip()
+        for name in ("refs/heads/4013", "refs/heads/10026")
+    )
+    assert first[:7] == second[:7]
     with pytest.raises(AmbiguousRevision):
-        publisher.catalog.resolve(f"say@{twins}")
+        publisher.catalog.resolve(f"say@{first[:7]}")
+    assert publisher.catalog.resolve(f"say@{first[:12]}") == ("say", first)
 
 
 def test_an_unauthorised_package_is_not_active_but_can_be_looked_at(publisher: Publisher) -> None:
