@@ -17,6 +17,7 @@ TIMEOUT_S = 600.0
 """A request without its own bound, and the largest bound."""
 
 VALIDATION_RETRIES = 5
+ITERATIONS = 20
 PROVIDER_RETRIES = 2
 BLOCKS = 1000
 
@@ -77,10 +78,11 @@ class LanguageHandler:
             timeout_s=_timeout(request.args.get("timeout_s")),
             used=request.replies_used,
         )
+        most = _iterations(request.args.get("max_iterations", ITERATIONS))
         spent = _Spent()
         try:
             async with asyncio.timeout(asked.timeout_s):
-                return await self._ask(self.model, asked, output, spent)
+                return await self._ask(self.model, asked, output, most, spent)
         except TimeoutError as error:
             told = f"no valid reply within {asked.timeout_s:g} s"
             raise CallFailed("TimeoutError", told, facts=spent.facts()) from error
@@ -88,16 +90,18 @@ class LanguageHandler:
             raise CallFailed(error.type_name, error.message, facts=spent.facts()) from error
 
     async def _ask(
-        self, model: ModelProvider, asked: ModelRequest, output: JsonSchemaOutput | None, spent: _Spent
+        self, model: ModelProvider, asked: ModelRequest, output: JsonSchemaOutput | None, most: int, spent: _Spent
     ) -> CallResult:
+        """`most` requests that the model answers, at most."""
         if output is None:
             reply = await _request(model, asked, asked.prompt, spent)
             if reply.has_value:
                 return CallResult(json.dumps(reply.value, ensure_ascii=False), spent.facts())
             return CallResult(reply.text, spent.facts())
         schema = _compiled(output)
+        attempts = min(most, 1 + min(output.max_validation_retries, VALIDATION_RETRIES))
         prompt, problems = asked.prompt, ""
-        for _ in range(1 + min(output.max_validation_retries, VALIDATION_RETRIES)):
+        for _ in range(attempts):
             reply = await _request(model, asked, prompt, spent)
             value, problems = _validated(reply, schema)
             if not problems:
@@ -189,3 +193,9 @@ def _timeout(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
         raise CallFailed("ValueError", "timeout_s is a number of seconds above 0")
     return min(float(value), TIMEOUT_S)
+
+
+def _iterations(value: Any) -> int:
+    if type(value) is not int or value < 1:
+        raise CallFailed("ValueError", "max_iterations is an integer from 1")
+    return value

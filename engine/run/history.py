@@ -143,7 +143,7 @@ class History:
         Raises:
             Inconsistent: it cannot follow what came before.
         """
-        self._check_place(line)
+        self.check(line)
         event = line.event
         match event:
             case RunCreated():
@@ -175,7 +175,12 @@ class History:
         if self.generations and not isinstance(event, RunFinished):
             self.generations[-1].last_at = line.at
 
-    def _check_place(self, line: Line) -> None:
+    def check(self, line: Line) -> None:
+        """Pass for a line whose event can stand here.
+
+        Raises:
+            Inconsistent: it cannot.
+        """
         if (self.created is None) != isinstance(line.event, RunCreated):
             raise Inconsistent("the first event, and no other, creates the run")
         starts = isinstance(line.event, RunStarted)

@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import structlog
 from cloche_guest import codec
 
 from engine.errors import CellLost, Conflict, EngineFailure, RunCancelled, SandboxError, UsageError
+from engine.run.blobs import text_of
 from engine.run.calls import CallHandler, RunContext
 from engine.run.cells import CellFactory, RunCell
 from engine.run.ending import CANCELLED, DEADLINE, INTERRUPTED, Ending, engine_failed, sandbox_failed, settle
@@ -52,6 +54,8 @@ STATE_S = 0.5
 CANCEL_WAIT_S = 10.0
 _CANCEL_POLL_S = 0.05
 
+log = structlog.get_logger()
+
 ProveGone = Callable[[str], Awaitable[None]]
 """Kills what is left of a cell, by id, and returns when the engine no longer knows it; raises SandboxError otherwise."""
 
@@ -66,6 +70,12 @@ class StillCapped(UsageError):
     """The cap that was asked for lets no further call through."""
 
     code = "cap_too_low"
+
+
+class TaskTooLarge(UsageError):
+    """The task does not fit through the exchange."""
+
+    code = "task_too_large"
 
 
 @dataclass(frozen=True)
@@ -110,15 +120,17 @@ async def drive(
         RunCancelled: it was cancelled, which is final.
         SandboxError: a cell of a dead owner could not be proven gone; nothing was begun.
         StillCapped: the raised cap is not above the executions made.
+        TaskTooLarge: the task is larger than a value may be.
         JournalDamaged, StorageFull, EngineFailure: the record cannot be read or written; recorded as far as possible.
     """
-    chosen = choices or Choices()
+    chosen, bounds = choices or Choices(), limits or Limits()
+    _check_task(run, bounds)
     with claimed(run) as recorder:
         if not _goes_on(recorder, chosen):
             return view_of_claimed(recorder)
         await _leave_nothing_behind(recorder, prove_gone)
         _begin(recorder, chosen)
-        generation = _Driver(recorder, snapshot, cells, handlers, limits or Limits(), chosen, watch)
+        generation = _Driver(recorder, snapshot, cells, handlers, bounds, chosen, watch)
         return await generation.run()
 
 
@@ -201,6 +213,15 @@ def _decision(run: Run, record: Record, what: str, value: Any, by: str) -> list[
     raise UsageError(f"{what!r} is no decision.", fix="Use rerun, treat-as-failed or value.")
 
 
+def _check_task(run: Run, limits: Limits) -> None:
+    size = len(text_of(run.spec.task))
+    if size > limits.value_bytes:
+        raise TaskTooLarge(
+            f"the task of run {run.run_id} has {size:,} bytes; a value has at most {limits.value_bytes:,}.",
+            fix="Put what is large into a file of the workspace.",
+        )
+
+
 def _goes_on(recorder: Recorder, choices: Choices) -> bool:
     """False for a run that stays as it is."""
     history, end = recorder.history, recorder.history.finished
@@ -240,6 +261,7 @@ def _begin(recorder: Recorder, choices: Choices) -> None:
     if choices.accept_divergence:
         decisions.append(Decision(what="accept_divergence", by=choices.by))
     recorder.record(_started(recorder), *decisions)
+    log.info("run.started", run=recorder.run.run_id, generation=recorder.history.generation)
 
 
 def _finished(ending: Ending, **fields: Any) -> RunFinished:
@@ -400,6 +422,7 @@ class _Driver:
         elif passed is not None and ending.reason == "program":
             fields["cause"] = passed.cause
         self.recorder.record(*events, _finished(ending, **fields))
+        log.info("run.finished", run=self.run_.run_id, status=ending.status.value, reason=ending.reason)
         if ending is CANCELLED:
             self.run_.cancel_path.unlink(missing_ok=True)
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from engine.run.history import History
-from engine.run.projection import result_of
+from engine.run.projection import RESULT_CHARACTERS, result_of
 from engine.run.status import Status
 from engine.run.store import Run
 from engine.run.view import RunView, calls_of
+from engine.run.wording import clean
 
 CALLS_TOLD = 200
 
@@ -31,7 +32,7 @@ def public_payload(run: Run, view: RunView, *, result_wanted: bool = False) -> d
     payload: dict[str, Any] = {
         "status": view.status.value,
         "reason": view.reason,
-        "task": view.task.text,
+        "task": clean(run.spec.task, RESULT_CHARACTERS) if isinstance(run.spec.task, str) else view.task.text,
         "run_id": view.run_id,
         "workflow_id": view.workflow_id,
         "revision": view.revision,

@@ -1,4 +1,4 @@
-"""What becomes of a call when a run goes on: replay its record, execute it, or stop. Pure; docs/concepts tells the rules.
+"""What becomes of a call when a run goes on: replay its record, execute it, or stop. Pure; docs/reference/journal.md tells the rules.
 
 1. A completed record with this key is given back.
 2. A failed one executes again if its CallError ended the program in some generation, or if its generation came to no end of

@@ -205,6 +205,8 @@ class Recorder:
             StorageFull, EngineFailure: nothing of them was recorded.
         """
         generation = self.history.generation + isinstance(events[0], RunStarted)
+        # Before it is written: an event that cannot stand there would make the whole journal unreadable.
+        self.history.check(Line(self.history.seq + 1, 0.0, generation, events[0], ""))
         lines = self._writer.append(generation, *events)
         for line in lines:
             self.history.apply(line)

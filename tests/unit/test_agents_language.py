@@ -88,6 +88,12 @@ def test_after_the_last_retry_the_call_fails_and_the_used_replies_are_told() -> 
     assert (found.type_name, found.facts["replies"]) == ("InvalidOutput", [0, 1, 2])
 
 
+def test_max_iterations_bounds_the_requests_of_an_agent() -> None:
+    model = Model([1, {"title": "late"}])
+    assert failure(model, prompt="hi", response_format=TITLED, max_iterations=1).type_name == "InvalidOutput"
+    assert len(model.asked) == 1
+
+
 @pytest.mark.parametrize("fallback", [{"title": "none"}, None, (1, 2)])
 def test_a_fallback_is_given_unchanged_after_the_last_retry(fallback: object) -> None:
     output = JsonSchemaOutput(TITLED, fallback=fallback, max_validation_retries=0)
@@ -140,6 +146,7 @@ def test_content_blocks_are_joined() -> None:
         ({"prompt": "hi", "model": 3}, "ValueError"),
         ({"prompt": "hi", "timeout_s": -1}, "ValueError"),
         ({"prompt": "hi", "timeout_s": True}, "ValueError"),
+        ({"prompt": "hi", "max_iterations": 0}, "ValueError"),
         ({"prompt": "hi", "response_format": "text"}, "ValueError"),
         ({"prompt": "hi", "response_format": {"json_schema_output": 3}}, "ValueError"),
         ({"prompt": "hi", "response_format": {"type": 12}}, "BadSchema"),

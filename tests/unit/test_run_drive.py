@@ -18,6 +18,7 @@ from engine.run.lifecycle import (
     Limits,
     RunEndedAlready,
     StillCapped,
+    TaskTooLarge,
     cancel,
     decide_unknown,
     drive,
@@ -179,7 +180,7 @@ def test_large_values_lie_in_blobs_and_lines_stay_small(bench: Bench) -> None:
 
 
 def test_a_result_past_the_bound_is_recorded_as_such_and_raised(bench: Bench) -> None:
-    run, llm = bench.create(), echo()
+    run, llm = bench.create(task=""), echo()
     view = bench.drive(run, ScriptedCells([two_calls]), {"llm": llm}, limits=Limits(value_bytes=4))
     assert (view.status, view.reason) == (Status.FAILED, "program")
     assert "at most 4" in view.message
@@ -758,3 +759,46 @@ def test_overlapping_calls_are_refused(bench: Bench) -> None:
     view = asyncio.run(both())
     assert view.error is not None
     assert (view.reason, view.error.type) == ("message", "call.overlapping")
+
+
+def test_a_task_larger_than_a_value_is_refused_before_anything_is_begun(bench: Bench) -> None:
+    run, cells = bench.create(task="x" * 100), ScriptedCells([two_calls])
+    with pytest.raises(TaskTooLarge):
+        bench.drive(run, cells, {"llm": echo()}, limits=Limits(value_bytes=50))
+    assert (cells.opened, events(run)) == ([], ["run.created"])
+
+
+def eventful() -> Playing:
+    """Every kind of call: one that works, one whose failure is handled, one in a dependency, a large one."""
+    told = [(yield ask("llm", prompt="one"))]
+    try:
+        yield ask("llm", prompt="fails")
+    except CallError as error:
+        told.append(error.type_name)
+    told.append((yield ask("llm", scope="/requirements_parse[1]", prompt="two")))
+    yield say(b"so far", offset=0)
+    large = yield ask("llm", prompt="x" * 70_000)
+    return [*told, len(large)]
+
+
+def answer(request: Any) -> Any:
+    return fail() if request.args["prompt"] == "fails" else request.args["prompt"].upper()
+
+
+def test_a_run_cut_off_behind_any_of_its_lines_resumes_to_the_same_result(bench: Bench) -> None:
+    whole = bench.create()
+    bench.drive(whole, ScriptedCells([eventful]), {"llm": Answers(answer)})
+    expected, raw = result_of(whole), whole.journal_path.read_bytes().splitlines(keepends=True)
+    assert expected == ["ONE", "ModelError", "TWO", 70_000]
+    for length in range(1, len(raw)):
+        whole.state_path.unlink(missing_ok=True)
+        whole.journal_path.write_bytes(b"".join(raw[:length]) + raw[length][: len(raw[length]) // 2])
+        completed = sum(b'"e":"call.completed"' in line for line in raw[:length])
+        llm = Answers(answer)
+        view = bench.drive(whole, ScriptedCells([eventful]), {"llm": llm})
+        assert (view.status, result_of(whole)) == (Status.COMPLETED, expected)
+        executed_before = completed + any(b'"e":"call.failed"' in line for line in raw[:length])
+        # The failed call executes again when nothing shows that its failure was handled: right behind its record.
+        again = b'"e":"call.failed"' in raw[length - 1]
+        assert len(llm.executed) == 4 - executed_before + again, length
+        assert view_of(whole).generations[-1].torn > 0

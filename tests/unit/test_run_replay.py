@@ -235,3 +235,9 @@ def test_a_divergence_says_where_and_guesses_why(recorded: Any, asked: Any, wher
     assert "workflow.py:4" in str(found)
     assert found.recorded in str(found)
     assert found.asked in str(found)
+
+
+def test_an_event_of_an_earlier_generation_is_refused() -> None:
+    found = history([started(key())], [])
+    with pytest.raises(Inconsistent, match="carries generation 1 in generation 2"):
+        found.apply(Line(5, 5.0, 1, CallCompleted(of=3, result=1), FIRST_HASH))
