@@ -5,8 +5,8 @@
         view = anyio.run(app.run, "requirements_parse", "anyio==4.9.0")
         print(view.status, app.result(view.run_id))
 
-Reading is synchronous; whatever opens a cell is a coroutine, best run in an event loop of its own (see `engine.sandbox.cell`). Errors are those of
-`engine.errors`. This module composes; it decides nothing that a layer below could decide.
+Reading is synchronous; whatever opens a cell is a coroutine, best run in an event loop of its own (see `engine.sandbox.cell`).
+Errors are those of `engine.errors`. This module composes; it decides nothing that a layer below could decide.
 """
 
 from __future__ import annotations
@@ -37,12 +37,14 @@ from engine.package.contract import GatedPackage, PublishedRevision
 from engine.package.freeze import freeze
 from engine.package.validate import Validation, validate
 from engine.run.calls import CallHandler
-from engine.run.lifecycle import Choices, Limits, drive
-from engine.run.lifecycle import cancel as cancel_run
+from engine.run.decisions import cancel as cancel_run
+from engine.run.folder import Run
+from engine.run.generation import Choices, Limits
+from engine.run.lifecycle import drive
 from engine.run.projection import result_of, view_of
 from engine.run.replay import OnUnknown
 from engine.run.spec import RunSpec
-from engine.run.store import Run, RunStore
+from engine.run.store import RunStore
 from engine.run.view import RunView
 from engine.sandbox.cell import Cell, open_cell
 from engine.sandbox.docker import ImageMissing
@@ -341,11 +343,8 @@ class App:
 
     async def build_image(self, *, base: str = "", fall_back: bool = False) -> BuiltImage:
         """Build if anything changed, check, load. `base`: add the guest to that image of the engine instead."""
-        if base:
-            build = partial(self._build_from_base, base)
-        else:
-            build = partial(store.ensure_built, self.settings.home, fall_back=fall_back)
-        image = await to_thread.run_sync(build)
+        ours = partial(store.ensure_built, self.settings.home, fall_back=fall_back)
+        image = await to_thread.run_sync(partial(self._build_from_base, base) if base else ours)
         await to_thread.run_sync(self._load, image)
         return image
 

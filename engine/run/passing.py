@@ -17,6 +17,7 @@ from engine.run.blobs import text_of
 from engine.run.calls import CallFailed as CallFailure
 from engine.run.calls import CallHandler, CallKey, CallRequest, CallResult, Effects, RunContext
 from engine.run.cells import RunCell
+from engine.run.claim import Recorder
 from engine.run.divergence import Divergence, compare
 from engine.run.ending import CANCELLED, DEADLINE, Ending
 from engine.run.events import CallCompleted, CallFailed, CallStarted, ErrorText
@@ -26,7 +27,6 @@ from engine.run.order import CallOrder, OutOfOrder
 from engine.run.projection import UNENCODABLE
 from engine.run.replay import AskPerson, Diverged, Execute, OnUnknown, Replay, decide
 from engine.run.status import Status
-from engine.run.store import Recorder
 from engine.run.wording import (
     LABEL_CHARACTERS,
     MESSAGE_CHARACTERS,

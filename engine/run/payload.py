@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from engine.run.folder import Run
 from engine.run.history import History
 from engine.run.projection import RESULT_CHARACTERS, result_of
 from engine.run.status import Status
-from engine.run.store import Run
 from engine.run.view import RunView, calls_of
 from engine.run.wording import clean
 

@@ -13,10 +13,10 @@ from engine.errors import EngineFailure
 from engine.files import write_atomic
 from engine.run.blobs import text_of
 from engine.run.events import CallCompleted, CallFailed, CallStarted, ErrorText
+from engine.run.folder import Run, read_state
 from engine.run.history import Generation, History, Record
 from engine.run.spec import RunSpec
 from engine.run.status import Status
-from engine.run.store import Run, read_state
 from engine.run.view import (
     ArtifactView,
     CallView,

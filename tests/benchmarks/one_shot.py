@@ -19,7 +19,7 @@ from engine.ids import new_run_id, new_seed
 from engine.run.lifecycle import drive
 from engine.run.spec import RunSpec
 from engine.run.status import Status
-from engine.run.store import Run
+from engine.run.folder import Run
 from engine.sandbox.cell import open_cell
 from engine.sandbox.policy import ENTRYPOINT
 from tests.benchmarks.figures import Figure, Target, compare

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from engine.run.calls import CallHandler
+from engine.run.folder import Run
 from engine.run.lifecycle import drive
 from engine.run.spec import RunSpec
-from engine.run.store import Run, RunStore
+from engine.run.store import RunStore
 from engine.run.view import RunView
 from tests.helpers.cells import ScriptedCells
 

@@ -13,20 +13,14 @@ import pytest
 from engine.errors import CellLost, EngineFailure, RunCancelled, SandboxUnavailable, StorageFull
 from engine.files import lock
 from engine.run.calls import CallFailed, CallResult, Effects
-from engine.run.lifecycle import (
-    Choices,
-    Limits,
-    RunEndedAlready,
-    StillCapped,
-    TaskTooLarge,
-    cancel,
-    decide_unknown,
-    drive,
-)
+from engine.run.claim import RunOwned, claimed
+from engine.run.decisions import RunEndedAlready, cancel, decide_unknown
+from engine.run.folder import Run
+from engine.run.generation import Choices, Limits
+from engine.run.lifecycle import StillCapped, TaskTooLarge, drive
 from engine.run.projection import result_of, view_of
 from engine.run.replay import OnUnknown
 from engine.run.status import Status
-from engine.run.store import Run, RunOwned, claimed
 from engine.run.view import CallView, GroupView, RunView, calls_of
 from engine.sandbox.frames import Artifact, Call
 from engine.sandbox.outcome import Cause

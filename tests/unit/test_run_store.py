@@ -13,11 +13,13 @@ import pytest
 from engine.agents import open_handlers
 from engine.clock import SystemClock
 from engine.errors import Conflict, UsageError
+from engine.run.claim import claimed, read_owner
+from engine.run.folder import Run
 from engine.run.journal import JournalDamaged, read
 from engine.run.payload import public_payload, summary
 from engine.run.projection import result_of, view_of
 from engine.run.status import Status
-from engine.run.store import Run, RunNotFound, claimed, read_owner
+from engine.run.store import RunNotFound
 from engine.run.view import RunView
 from tests.helpers.cells import Answers, CallError, ScriptedCells, ask
 from tests.helpers.runs import Bench

@@ -1,0 +1,107 @@
+"""What a person decides about a run from outside: to cancel it, or how a call of unknown outcome is to be taken."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import anyio
+
+from engine.errors import Conflict, UsageError
+from engine.run.claim import Recorder, RunOwned, claimed
+from engine.run.ending import CANCELLED
+from engine.run.events import CallCompleted, CallFailed, Decision, Event
+from engine.run.folder import Run
+from engine.run.handover import ProveGone, leave_nothing_behind, run_finished, run_started, write_view
+from engine.run.history import Record
+from engine.run.projection import project, view_of
+from engine.run.status import Status
+from engine.run.view import RunView
+
+CANCEL_WAIT_S = 10.0
+_CANCEL_POLL_S = 0.05
+
+
+class RunEndedAlready(Conflict):
+    """The run ended; its status is never overwritten."""
+
+    code = "run_ended_already"
+
+
+async def cancel(run: Run, *, by: str, prove_gone: ProveGone, wait_s: float = CANCEL_WAIT_S) -> RunView:
+    """Cancel a run for good. Its owner is asked to and waited for; without a living owner it is ended here.
+
+    Returns the run as it stands, which after `wait_s` seconds may still be `running` with the request standing. A run that
+    is cancelled already is returned.
+
+    Raises:
+        RunEndedAlready: it completed, failed or was capped.
+        SandboxError: its last cell could not be proven gone; the request stands.
+    """
+    view = view_of(run)
+    if view.status is Status.CANCELLED:
+        return view
+    _refuse_to_cancel(view)
+    run.cancel_path.write_text(json.dumps({"by": by}), encoding="utf-8")
+    try:
+        with anyio.move_on_after(wait_s):
+            while run.is_owned():
+                await anyio.sleep(_CANCEL_POLL_S)
+        with claimed(run) as recorder:
+            return await _cancel_unowned(recorder, by, prove_gone)
+    except RunOwned:
+        return view_of(run)
+
+
+async def _cancel_unowned(recorder: Recorder, by: str, prove_gone: ProveGone) -> RunView:
+    if not recorder.history.is_final:
+        view = project(recorder.run, recorder.history, owned=False)
+        try:
+            _refuse_to_cancel(view)
+        except RunEndedAlready:
+            recorder.run.cancel_path.unlink(missing_ok=True)
+            raise
+        await leave_nothing_behind(recorder, prove_gone)
+        if recorder.history.generation == 0:
+            recorder.record(run_started(recorder))
+        recorder.record(Decision(what="cancel", by=by), run_finished(CANCELLED))
+    recorder.run.cancel_path.unlink(missing_ok=True)
+    view = write_view(recorder)
+    _refuse_to_cancel(view)
+    return view
+
+
+def _refuse_to_cancel(view: RunView) -> None:
+    if view.status in (Status.COMPLETED, Status.FAILED, Status.CAPPED):
+        raise RunEndedAlready(f"run {view.run_id} is {view.status.value} already.", fix="There is nothing to cancel.")
+
+
+def decide_unknown(run: Run, seq: int, *, what: str, value: Any = None, by: str = "") -> None:
+    """Settle the call of unknown outcome whose record has `s` = `seq`: `rerun`, `treat-as-failed`, or `value` (codec form).
+
+    One decision covers one attempt.
+
+    Raises:
+        UsageError: there is no such call, its outcome is known, or `what` is none of the three.
+        RunOwned: the run is being executed.
+    """
+    with claimed(run) as recorder:
+        record = recorder.history.records.get(seq)
+        if record is None or record.outcome is not None or recorder.history.is_final:
+            raise UsageError(f"call {seq} of run {run.run_id} has no unknown outcome.", fix="`cloche runs show` tells.")
+        recorder.record(*_decision(run, record, what, value, by))
+        write_view(recorder)
+
+
+def _decision(run: Run, record: Record, what: str, value: Any, by: str) -> list[Event]:
+    match what:
+        case "rerun":
+            return [Decision(what="rerun", of=record.seq, by=by)]
+        case "treat-as-failed":
+            told = "a person decided that this call, whose outcome was unknown, counts as failed"
+            failed = CallFailed(of=record.seq, type="UnknownOutcome", message=told)
+            return [Decision(what="treat-as-failed", of=record.seq, by=by), failed]
+        case "value":
+            completed = CallCompleted(of=record.seq, **run.keep(value).named("result", "blob"))
+            return [Decision(what="value", of=record.seq, by=by), completed]
+    raise UsageError(f"{what!r} is no decision.", fix="Use rerun, treat-as-failed or value.")

@@ -1,0 +1,227 @@
+"""One generation: a cell, a pass of the program through it, and the record of how both ended."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import structlog
+from cloche_guest import codec
+
+from engine.errors import CellLost, EngineFailure, SandboxError
+from engine.run.calls import CallHandler, RunContext
+from engine.run.cells import CellFactory, RunCell
+from engine.run.claim import Recorder
+from engine.run.ending import CANCELLED, DEADLINE, INTERRUPTED, Ending, engine_failed, sandbox_failed, settle
+from engine.run.events import CallUnknown, CellEnded, CellStarted, Decision, Event
+from engine.run.folder import Stored
+from engine.run.handover import run_finished
+from engine.run.kept import Kept
+from engine.run.passing import Pass, PassPolicy
+from engine.run.projection import project, write_state
+from engine.run.replay import OnUnknown, unasked
+from engine.run.status import Status
+from engine.run.view import RunView
+from engine.run.wording import clean
+from engine.sandbox.jobs import RunJob
+from engine.sandbox.outcome import Cause, CellEnd
+
+STATE_S = 0.5
+"""state.json is not rewritten more often than this while a run goes on, nor for more than a twentieth of the time."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of the operator. `output_bytes` is per stream and generation."""
+
+    value_bytes: int = 64 * 1024 * 1024
+    output_bytes: int = 8 * 1024 * 1024
+    grace_s: float = 5.0
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a person decided for this generation: see `engine.run.replay` and `runs resume` in docs/reference/cli.md."""
+
+    on_unknown: OnUnknown | None = None
+    accept_divergence: bool = False
+    raise_cap: int | None = None
+    by: str = ""
+
+
+@dataclass
+class Attempt:
+    """One generation that is begun; `to_its_end` executes it."""
+
+    recorder: Recorder
+    snapshot: Path
+    cells: CellFactory
+    handlers: Mapping[str, CallHandler]
+    limits: Limits
+    choices: Choices
+    watch: Callable[[RunView], None] | None
+    shown_at: float = float("-inf")
+    pause_s: float = STATE_S
+
+    def __post_init__(self) -> None:
+        self.run = self.recorder.run
+        self.clock = self.run.clock
+        self.began = self.clock.monotonic_s()
+
+    async def to_its_end(self) -> RunView:
+        """Execute it; whatever its end is, it is recorded."""
+        self._show()
+        try:
+            ending, passed = await self._generation()
+            self._finish(ending, passed)
+        except asyncio.CancelledError:
+            with suppress(EngineFailure):  # what passes on is the cancellation
+                self._finish(INTERRUPTED, None)
+            raise
+        except SandboxError as error:
+            self._finish(sandbox_failed(error), None)
+        except Exception as error:
+            with suppress(EngineFailure):  # the first failure is the one to tell
+                self._finish(engine_failed(error), None)
+            raise
+        return self._show()
+
+    async def _generation(self) -> tuple[Ending, Pass | None]:
+        left = self._time_left()
+        if left <= 0:
+            return DEADLINE, None
+        generation = self.recorder.history.generation
+        async with self.cells(run_id=self.run.run_id, generation=generation) as cell:
+            self.recorder.record(CellStarted(cell=cell.cell_id, image=cell.image, runtime=cell.runtime))
+            kept = Kept(self.run.folder, generation, self.limits.output_bytes)
+            passing = self._pass(cell, kept, left)
+            failure: SandboxError | None = None
+            try:
+                await cell.deliver(self._job(left), self.snapshot)
+                await passing.run()
+            except SandboxError as error:
+                failure = error
+            except BaseException:
+                with anyio.CancelScope(shield=True), suppress(SandboxError):
+                    await self._end_cell(cell, kept)
+                raise
+            with anyio.CancelScope(shield=True):
+                gone = await self._end_cell(cell, kept)
+            return self._ending(passing, gone, failure), passing
+
+    def _pass(self, cell: RunCell, kept: Kept, left: float) -> Pass:
+        spec = self.run.spec
+        context = RunContext(
+            run_id=spec.run_id,
+            workflow_id=spec.workflow_id,
+            snapshot=self.snapshot,
+            workspace=Path(spec.workspace),
+            permissions=frozenset(spec.permissions),
+            model=spec.model,
+        )
+        policy = PassPolicy(
+            deadline=self.clock.monotonic_s() + left,
+            grace_s=self.limits.grace_s,
+            value_bytes=self.limits.value_bytes,
+            on_unknown=self.choices.on_unknown,
+            accept_divergence=self.choices.accept_divergence,
+        )
+        return Pass(
+            self.recorder,
+            cell=cell,
+            handlers=self.handlers,
+            context=context,
+            policy=policy,
+            kept=kept,
+            progress=self._show_when_due,
+        )
+
+    def _job(self, left: float) -> RunJob:
+        spec = self.run.spec
+        return RunJob(entry=spec.workflow_id, task=spec.task, seed=spec.seed, deadline_s=left)
+
+    async def _end_cell(self, cell: RunCell, kept: Kept) -> CellEnd:
+        """Have the cell gone and that recorded. A cell that cannot be proven gone keeps its record open for the next owner."""
+        gone = await cell.finish()
+        usage = {name: value for name, value in vars(gone.accounting).items() if value}
+        ended = CellEnded(
+            cell=cell.cell_id,
+            cause=gone.cause.value,
+            detail=clean(gone.detail, 500),
+            exit=gone.exit,
+            stragglers=gone.stragglers,
+            left=gone.left_behind,
+            notes=[clean(note, 500) for note in gone.notes],
+            usage=usage,
+        )
+        self.recorder.record(*kept.close(), ended)
+        return gone
+
+    def _ending(self, passing: Pass, gone: CellEnd, failure: SandboxError | None) -> Ending:
+        if passing.stop is not None:
+            return passing.stop
+        if failure is None:
+            return settle(passing.result, gone)
+        limits = (Cause.DEADLINE, Cause.LIMIT_MEMORY, Cause.LIMIT_MESSAGES, Cause.LIMIT_OUTPUT_FILES)
+        if isinstance(failure, CellLost) and gone.cause in limits:
+            return settle(None, gone)
+        return sandbox_failed(failure)
+
+    def _time_left(self) -> float:
+        """Seconds of active time and of total time that are left, the smaller one."""
+        spec, history = self.run.spec, self.recorder.history
+        active = sum(generation.active_s for generation in history.generations[:-1])
+        total = self.clock.now().timestamp() - spec.created_at
+        return min(spec.active_s - active, spec.total_s - total)
+
+    def _finish(self, ending: Ending, passed: Pass | None) -> None:
+        history = self.recorder.history
+        events: list[Event] = [CallUnknown(of=record.seq) for record in history.open_records()]
+        fields: dict[str, Any] = {"active_s": round(self.clock.monotonic_s() - self.began, 6)}
+        if ending is CANCELLED:
+            events.append(Decision(what="cancel", by=self._canceller()))
+        if ending.status is Status.COMPLETED and passed is not None and passed.result is not None:
+            fields |= self._result(passed.result.encoded).named("result", "blob")
+            fields["unasked"] = unasked(history, passed.asked)[:100]
+        elif passed is not None and ending.reason == "program":
+            fields["cause"] = passed.cause
+        self.recorder.record(*events, run_finished(ending, **fields))
+        log.info("run.finished", run=self.run.run_id, status=ending.status.value, reason=ending.reason)
+        if ending is CANCELLED:
+            self.run.cancel_path.unlink(missing_ok=True)
+
+    def _result(self, encoded: Any) -> Stored:
+        codec.check(encoded)
+        return self.run.keep(encoded)
+
+    def _canceller(self) -> str:
+        try:
+            found = json.loads(self.run.cancel_path.read_bytes())
+            return str(found["by"]) if isinstance(found, dict) else ""
+        except (OSError, ValueError, KeyError):
+            return ""
+
+    def _show_when_due(self) -> None:
+        if self.clock.monotonic_s() - self.shown_at >= self.pause_s:
+            self._show()
+
+    def _show(self) -> RunView:
+        """Bring state.json and the watcher up to date."""
+        before = self.clock.monotonic_s()
+        history = self.recorder.history
+        view = project(self.run, history, owned=history.finished is None)
+        with suppress(EngineFailure):  # a copy; the journal is what counts
+            write_state(self.run, view, size=self.recorder.size, head=self.recorder.head)
+        if self.watch is not None:
+            self.watch(view)
+        self.shown_at = self.clock.monotonic_s()
+        self.pause_s = max(STATE_S, 20 * (self.shown_at - before))
+        return view
