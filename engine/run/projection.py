@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import Any
 
 from cloche_guest import codec
-from pydantic import ValidationError
 
 from engine.errors import EngineFailure
 from engine.files import write_atomic
@@ -34,32 +33,26 @@ ERROR_CHARACTERS = 2048
 
 
 def view_of(run: Run) -> RunView:
-    """The run as it stands now: from state.json when that is up to date, else folded anew.
+    """The run as it stands now, folded from its journal; a stale state.json is brought up to date on the way.
 
     Raises:
         JournalDamaged: names what does not hold what was recorded.
     """
     owned = run.is_owned()
-    kept = None if owned else _kept(run)
-    if kept is not None:
-        return kept
     journal, history = run.read()
     view = project(run, history, owned=owned)
-    if not owned:
-        with suppress(EngineFailure):  # a copy for the next reader; the journal is what counts
+    if not owned and _is_stale(run, view, journal.head):
+        with suppress(EngineFailure):  # a copy for tools; the journal is what counts
             write_state(run, view, size=journal.size + journal.torn, head=journal.head)
     return view
 
 
-def _kept(run: Run) -> RunView | None:
+def _is_stale(run: Run, view: RunView, head: str) -> bool:
     known = read_state(run.state_path)
-    try:
-        if known is None or known.get("size") != run.journal_path.stat().st_size:
-            return None
-        view = RunView.model_validate(known["view"])
-    except (OSError, KeyError, ValidationError):
-        return None
-    return None if view.status is Status.RUNNING else view
+    if known is None or known.get("head") != head:
+        return True
+    kept = known.get("view")
+    return not isinstance(kept, dict) or kept.get("status") != view.status.value
 
 
 def write_state(run: Run, view: RunView, *, size: int, head: str) -> None:

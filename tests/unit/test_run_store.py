@@ -128,7 +128,6 @@ def test_a_changed_or_missing_blob_is_told(bench: Bench) -> None:
 
 def test_a_damaged_journal_can_be_neither_shown_nor_resumed(bench: Bench) -> None:
     run, _ = finished(bench)
-    run.state_path.unlink()
     raw = run.journal_path.read_bytes()
     run.journal_path.write_bytes(raw.replace(b'"cell":"c0', b'"cell":"d0', 1))
     for use in (lambda: view_of(run), lambda: bench.drive(run, ScriptedCells([lambda: iter(())]), {})):  # type: ignore[arg-type,return-value]
