@@ -54,8 +54,9 @@ def package_files(
     body: str = 'return f"{task}!"',
     permissions: Sequence[str] | None = None,
     tests: str = "",
+    head: str = "",
 ) -> dict[str, str]:
-    """A small valid package; `imports` are workflows it depends on, `body` the last line of its entry."""
+    """A small valid package; `imports` are workflows it depends on, `body` the last line of its entry, `head` its first."""
     declared = "" if permissions is None else f"\n[tool.cloche]\npermissions = {list(permissions)!r}\n"
     lines = "".join(f"from workflows.{other} import {other}\n" for other in imports)
     default_tests = f'from workflows.{name} import {name}\n\n\ndef test_says():\n    assert {name}("a") == "a!"\n'
@@ -64,7 +65,7 @@ def package_files(
         f'keywords = ["say"]\n\n[project.entry-points."cloche.workflows"]\n{name} = "workflows.{name}:{name}"\n{declared}',
         "README.md": README.format(name=name),
         "__init__.py": f"from .workflow import {name}\n",
-        "workflow.py": f"{lines}from .steps.spoken import spoken\n\n\ndef {name}(task):\n    spoken(task)\n    {body}\n",
+        "workflow.py": f"{head}{lines}from .steps.spoken import spoken\n\n\ndef {name}(task):\n    spoken(task)\n    {body}\n",
         "steps/__init__.py": "",
         "steps/spoken.py": "def spoken(text):\n    return text\n",
         "tests/test_workflow.py": tests or default_tests,
