@@ -330,11 +330,23 @@ class CellPolicy:
                 "kernel (seccomp)" if runc else "gVisor's own kernel",
                 "" if runc else "the list is ignored unless runsc runs with --oci-seccomp; gVisor answers by itself",
             ),
-            Rule("privileges", "no-new-privileges, ALL dropped, " + " ".join(self.cap_add) + " for PID 1", kernel),
+            Rule(
+                "privileges",
+                "no-new-privileges, ALL dropped, " + " ".join(self.cap_add) + " for PID 1",
+                kernel,
+                ""
+                if runc
+                else "gVisor does not show no-new-privileges and ambient capabilities; it gives none on exec",
+            ),
             Rule("identity", f"PID 1 {self.user}:{self.group}, worker under its own uid without groups", kernel),
             Rule("root file system", "read-only" if self.read_only_root else "writable", kernel),
             *(
-                Rule(f"tmpfs {path}", options, kernel, "" if runc else "nr_inodes is ignored")
+                Rule(
+                    f"tmpfs {path}",
+                    options,
+                    kernel,
+                    "" if runc else "nr_inodes is ignored; nosuid and nodev are not shown",
+                )
                 for path, options in self.tmpfs
             ),
             Rule("shared memory", f"ipc {self.ipc}", kernel),

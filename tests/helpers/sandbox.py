@@ -21,7 +21,7 @@ from engine.sandbox.frames import Artifact, Call, CellFrame, End, Output, Result
 from engine.sandbox.jobs import RunJob
 from engine.sandbox.outcome import CellEnd
 from engine.sandbox.service import Sandbox
-from engine.settings import Settings
+from engine.settings import Settings, load
 from sandbox_images.store import ensure_built
 
 CACHE = Path(__file__).parents[2] / ".cache"
@@ -39,8 +39,9 @@ def loaded_image(engine: Engine) -> str:
 
 
 def make_sandbox(home: Path, engine: Engine, **settings: Any) -> Sandbox:
-    """A sandbox whose state lives in `home`, with runc."""
-    return Sandbox(Settings(home=home, **{"runtime": "runc", **settings}), SystemClock(), engine)
+    """A sandbox whose state lives in `home`; with runc, unless CLOCHE_RUNTIME says runsc."""
+    runtime = "runsc" if load().runtime == "runsc" else "runc"
+    return Sandbox(Settings(home=home, **{"runtime": runtime, **settings}), SystemClock(), engine)
 
 
 def containers_of(sandbox: Sandbox) -> list[str]:

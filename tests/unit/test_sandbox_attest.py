@@ -138,6 +138,10 @@ def test_under_gvisor_sockets_may_exist_and_the_filter_may_not_be_shown(tmp_path
     runsc = CellPolicy.from_settings(Settings(home=tmp_path), "runsc", "run")
     attestation = good(runsc)
     attestation["worker"]["tried"].update(socket_inet="ok", socket_inet6="ok", socket_netlink="ok")
+    for who in ("worker", "supervisor"):
+        attestation[who]["no_new_privs"] = -1
+        attestation[who]["capabilities"]["ambient"] = ""
+    attestation["mounts"][4].update(options=["rw", "noexec"], super_options=["rw", "size=67108864", "mode=1777"])
     attestation["worker"]["seccomp"] = attestation["supervisor"]["seccomp"] = 0
     assert differences(attestation, runsc, uid=UID) == ()
     attestation["worker"]["tried"]["socket_vsock"] = "ok"
