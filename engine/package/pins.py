@@ -63,6 +63,11 @@ def pins_of(data: bytes) -> dict[str, str]:
         document = parse(data)
     except ValueError:
         return {}
+    return pins_in(document)
+
+
+def pins_in(document: Mapping[str, Any]) -> dict[str, str]:
+    """`pins_of` for a document that is parsed already."""
     tools = document.get("tool")
     tool = tools.get(spelling_of(document)) if isinstance(tools, dict) else None
     table = tool.get(PINS) if isinstance(tool, dict) else None

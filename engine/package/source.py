@@ -31,6 +31,14 @@ _TOKENS: Final = re.compile(
     re.DOTALL,
 )
 _NESTING: Final = (ast.stmt, ast.expr, ast.pattern)
+_CODE: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.comprehension)
+_COMPILED_FUNCTIONS: Final = 2000
+"""Compiling takes time quadratic in the number of functions (8,000 empty ones: 9 s), and only finds what the parser
+cannot see, such as `return` outside a function. Larger modules are left to the gate, which imports them."""
+_OPENING: Final = frozenset("([{")
+_CLOSING: Final = frozenset(")]}")
+_F_STRING_EFFORT: Final = 500_000_000
+"""Length times expressions; Python 3.11 reads an f-string anew for each (1 MiB with 300,000: minutes)."""
 _WARNINGS: Final = threading.Lock()
 
 
@@ -80,8 +88,7 @@ class Module:
 
 def parse_module(file: SourceFile, findings: Findings) -> Module | None:
     """The syntax tree of `file`, or None with a `text.nesting` or `text.syntax` diagnostic. The text must be UTF-8."""
-    if _bracket_depth(file.data.decode("utf-8")) > bounds.NESTING:
-        _too_deep(file.path, findings)
+    if _is_too_much(file, findings):
         return None
     with _WARNINGS, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -92,7 +99,8 @@ def parse_module(file: SourceFile, findings: Findings) -> Module | None:
             if nodes is None:
                 _too_deep(file.path, findings)
                 return None
-            compile(tree, file.path, "exec", dont_inherit=True)
+            if sum(isinstance(node, _CODE) for node in nodes) <= _COMPILED_FUNCTIONS:
+                compile(tree, file.path, "exec", dont_inherit=True)
         except SyntaxError as error:
             line = error.lineno or 0
             findings.add("text.syntax", file.path, f"{error.msg}.", line=line, fix="Correct the Python syntax.")
@@ -111,17 +119,27 @@ def _too_deep(path: str, findings: Findings) -> None:
     findings.add("text.nesting", path, message, fix="Name the inner parts and use the names.")
 
 
-def _bracket_depth(text: str) -> int:
-    """Deepest bracket nesting outside strings and comments; exact for text that Python accepts."""
-    depth = deepest = 0
+def _is_too_much(file: SourceFile, findings: Findings) -> bool:
+    """Report what must not reach the parser: deep brackets, and f-strings it needs quadratic time for."""
+    depth = deepest = effort = 0
+    text = file.data.decode("utf-8")
     for token in _TOKENS.finditer(text):
-        character = token.group()
-        if character in ("(", "[", "{"):
+        written = token.group()
+        if written in _OPENING:
             depth += 1
             deepest = max(deepest, depth)
-        elif character in (")", "]", "}"):
+        elif written in _CLOSING:
             depth -= 1
-    return deepest
+        elif written[0] in "\"'" and "f" in text[max(0, token.start() - 2) : token.start()].lower():
+            effort += len(written) * written.count("{")
+    if deepest > bounds.NESTING:
+        _too_deep(file.path, findings)
+    elif effort > _F_STRING_EFFORT:
+        told = "an f-string has too many expressions for its length."
+        findings.add("text.syntax", file.path, told, fix="Join the parts of a list instead.")
+    else:
+        return False
+    return True
 
 
 def _flatten(tree: ast.AST) -> tuple[ast.AST, ...] | None:
