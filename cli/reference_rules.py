@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from engine.package import vocabulary
 from engine.package.rules import RULES
+from engine.package.rules_readme import SECTIONS
 
 GROUPS = {
     "tree": "Files",
@@ -35,6 +36,9 @@ def _page() -> Iterator[str]:
         yield from (
             f"| `{rule}` | {text.replace('|', chr(92) + '|')} |" for rule, text in RULES.items() if _in(rule, prefix)
         )
+    yield "\nThe sections are headings of any level; case, numbering and emphasis do not matter.\n"
+    yield "| section | accepted headings |\n|---|---|"
+    yield from (f"| {section} | {', '.join(names)} |" for section, names in SECTIONS.items())
     yield "\n## Closed lists\n"
     yield f"**From `cloche`:** {_listed(vocabulary.primitives())}.\n"
     yield f"**From `cloche.programs`:** {_listed(vocabulary.programs())}.\n"
