@@ -6,7 +6,6 @@ Also its form as a recorded argument: a bare schema is sent as it is, a JsonSche
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 _KEY: Final = "json_schema_output"
@@ -22,7 +21,6 @@ class _Unset:
 UNSET: Final = _Unset()
 
 
-@dataclass(frozen=True)
 class JsonSchemaOutput:
     """A reply that must satisfy `schema` (JSON Schema 2020-12, local `$ref` only).
 
@@ -31,10 +29,27 @@ class JsonSchemaOutput:
     `fallback` is given to the program unchanged and may be any value that can be recorded, None included.
     """
 
-    schema: dict[str, Any]
-    name: str = ""
-    fallback: Any = UNSET
-    max_validation_retries: int = 2
+    # Written out: `dataclasses` brings `inspect` and `ast` along, and every cell would wait for them.
+    __slots__ = ("fallback", "max_validation_retries", "name", "schema")
+
+    def __init__(
+        self, schema: dict[str, Any], name: str = "", fallback: Any = UNSET, max_validation_retries: int = 2
+    ) -> None:
+        self.schema: Final = schema
+        self.name: Final = name
+        self.fallback: Final = fallback
+        self.max_validation_retries: Final = max_validation_retries
+
+    def _fields(self) -> tuple[Any, ...]:
+        return (self.schema, self.name, self.fallback, self.max_validation_retries)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JsonSchemaOutput) and self._fields() == other._fields()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return "JsonSchemaOutput({!r}, name={!r}, fallback={!r}, max_validation_retries={!r})".format(*self._fields())
 
 
 def to_argument(response_format: dict[str, Any] | JsonSchemaOutput | None) -> dict[str, Any] | None:

@@ -6,24 +6,27 @@ type name and by its path inside the value. Never pickle: decoding runs no code 
 
 The same file runs on the host. There `decode` is called without `resolve`: enum members, dataclasses and named tuples of a
 package stay `Opaque`, which encodes back to the same text; the host never imports package code.
+
+`dataclasses`, `decimal`, `fractions` and `zoneinfo` are loaded with the first value that needs them: a cell's start would wait
+for them, and most programs have no use for them.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import dataclasses
 import enum
 import hashlib
 import json
 import math
+import sys
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
-from decimal import Decimal, InvalidOperation
-from fractions import Fraction
 from pathlib import PosixPath, PurePath, PurePosixPath, PureWindowsPath
-from typing import Any
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 VERSION = 1
 DEPTH = 100
@@ -51,13 +54,27 @@ class CodecError(ValueError):
         self.problem = problem
 
 
-@dataclasses.dataclass(frozen=True)
 class Opaque:
-    """A package's own value on the host: its tag (`$enum`, `$flag`, `$data`, `$named`), class name and decoded payload."""
+    """A package's own value on the host: its tag (`$enum`, `$flag`, `$data`, `$named`), class name and decoded payload.
 
-    tag: str
-    name: str
-    payload: Any
+    Compared and hashed by its canonical bytes, so that it can be a member of a set or a key.
+    """
+
+    __slots__ = ("name", "payload", "tag")
+
+    def __init__(self, tag: str, name: str, payload: Any) -> None:
+        self.tag: Final = tag
+        self.name: Final = name
+        self.payload: Final = payload
+
+    def __hash__(self) -> int:
+        return hash(canonical(_encode(self, "$", 0)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Opaque) and canonical(_encode(self, "$", 0)) == canonical(_encode(other, "$", 0))
+
+    def __repr__(self) -> str:
+        return f"Opaque({self.tag!r}, {self.name!r}, {self.payload!r})"
 
 
 def encode(value: Any) -> Any:
@@ -125,7 +142,7 @@ def _encode(value: Any, path: str, depth: int) -> Any:
     kind = type(value)
     if value is None or kind is bool:
         return value
-    scalar = _SCALARS.get(kind)
+    scalar = _SCALARS.get(kind) or _late_scalar(kind)
     if scalar is not None:
         return scalar(value, path)
     if kind is list:
@@ -174,17 +191,23 @@ def _encode_package_value(value: Any, kind: type, path: str, depth: int) -> Any:
                     [_encode(item, f"{path}.{f}", depth + 1) for f, item in zip(kind._fields, value, strict=True)],
                 ]
             }
-        if dataclasses.is_dataclass(kind):
+        if hasattr(kind, "__dataclass_fields__"):
             return {"$data": [name, _encode_fields(value, path, depth)]}
     raise CodecError(path, f"{name.replace(':', '.')} cannot be recorded")
 
 
 def _encode_fields(value: Any, path: str, depth: int) -> dict[str, Any]:
-    names = [field.name for field in dataclasses.fields(value)]
+    names = _field_names(value)
     extra = set(getattr(value, "__dict__", ())) - set(names)
     if extra:
         raise CodecError(path, f"carries attributes that are no fields: {', '.join(sorted(extra))}")
     return {name: _encode(getattr(value, name), f"{path}.{name}", depth + 1) for name in names}
+
+
+def _field_names(kind: Any) -> list[str]:
+    import dataclasses
+
+    return [field.name for field in dataclasses.fields(kind)]
 
 
 def _string(value: str, path: str) -> str:
@@ -218,8 +241,8 @@ def _zone(zone: tzinfo | None, path: str) -> Any:
         offset = zone.utcoffset(None) // timedelta(microseconds=1)
         arguments = zone.__getinitargs__()  # type: ignore[attr-defined]
         return {"$timezone": [offset, _string(arguments[1], path) if len(arguments) > 1 else None]}
-    if type(zone) is ZoneInfo and zone.key is not None:
-        return {"$zone": zone.key}
+    if _late_scalar(type(zone)) is _zone and getattr(zone, "key", None) is not None:
+        return {"$zone": zone.key}  # type: ignore[attr-defined]
     raise CodecError(path, f"time zone {type(zone).__module__}.{type(zone).__qualname__} cannot be recorded")
 
 
@@ -228,19 +251,30 @@ _SCALARS: dict[type, Callable[[Any, str], Any]] = {
     int: _int,
     float: _float,
     bytes: lambda value, _: {"$bytes": base64.b64encode(value).decode()},
-    Decimal: lambda value, _: {"$decimal": str(value)},
-    Fraction: lambda value, path: {"$fraction": [_int(value.numerator, path), _int(value.denominator, path)]},
     datetime: _datetime,
     time: _time,
     date: lambda value, _: {"$date": value.isoformat()},
     timedelta: lambda value, _: {"$timedelta": [value.days, value.seconds, value.microseconds]},
     timezone: _zone,
-    ZoneInfo: _zone,
     **{
         kind: (lambda value, path, name=name: {"$path": [name, _string(str(value), path)]})  # type: ignore[misc]
         for name, kind in _PATHS.items()
     },
 }
+
+_LATE: dict[tuple[str, str], Callable[[Any, str], Any]] = {
+    ("decimal", "Decimal"): lambda value, _: {"$decimal": str(value)},
+    ("fractions", "Fraction"): lambda value, path: {
+        "$fraction": [_int(value.numerator, path), _int(value.denominator, path)]
+    },
+    ("zoneinfo", "ZoneInfo"): _zone,
+}
+"""By module and name: whoever has such a value has loaded the module."""
+
+
+def _late_scalar(kind: type) -> Callable[[Any, str], Any] | None:
+    named = (kind.__module__, kind.__qualname__)
+    return _LATE.get(named) if kind is getattr(sys.modules.get(named[0]), named[1], None) else None
 
 
 # decoding
@@ -288,7 +322,7 @@ def _decode_tagged(tag: str, body: Any, path: str, depth: int, resolve: Resolve 
             return _decode_package_value(tag, body, path, depth, resolve)
     except CodecError:
         raise
-    except (TypeError, ValueError, KeyError, OverflowError, InvalidOperation, binascii.Error) as error:
+    except (TypeError, ValueError, KeyError, ArithmeticError, binascii.Error) as error:
         raise CodecError(path, f"{tag} does not hold what it must: {type(error).__name__}") from error
     raise CodecError(path, f"unknown tag {tag[:40]}")
 
@@ -328,18 +362,8 @@ def _decode_package_value(tag: str, body: Any, path: str, depth: int, resolve: R
     else:
         payload = _decode(raw, path, depth + 1, resolve)
     if resolve is None:
-        return _Frozen(tag, name, payload)
+        return Opaque(tag, name, payload)
     return _build(tag, resolve(name), payload, path)
-
-
-class _Frozen(Opaque):
-    """An Opaque that can be a member of a set or a key: compared and hashed by its canonical bytes."""
-
-    def __hash__(self) -> int:
-        return hash(canonical(_encode(self, "$", 0)))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Opaque) and canonical(_encode(self, "$", 0)) == canonical(_encode(other, "$", 0))
 
 
 def _build(tag: str, kind: type, payload: Any, path: str) -> Any:
@@ -349,10 +373,10 @@ def _build(tag: str, kind: type, payload: Any, path: str) -> Any:
         return kind(payload)
     if tag == "$named" and issubclass(kind, tuple) and hasattr(kind, "_make"):
         return kind._make(payload)
-    if tag == "$data" and dataclasses.is_dataclass(kind):
-        if set(payload) != {field.name for field in dataclasses.fields(kind)}:
+    if tag == "$data" and hasattr(kind, "__dataclass_fields__"):
+        if set(payload) != set(_field_names(kind)):
             raise CodecError(path, f"{kind.__qualname__} has other fields now")
-        made = object.__new__(kind)
+        made: Any = object.__new__(kind)
         for name, item in payload.items():
             object.__setattr__(made, name, item)
         return made
@@ -364,10 +388,16 @@ def _decode_zone(body: Any) -> tzinfo | None:
         return None
     ((tag, inner),) = body.items()
     if tag == "$zone":
-        return ZoneInfo(inner)
+        return _decode_zone_info(inner)
     if tag != "$timezone":
         raise ValueError(tag)
     return _decode_timezone(inner)
+
+
+def _decode_zone_info(key: Any) -> tzinfo:
+    from zoneinfo import ZoneInfo
+
+    return ZoneInfo(key)
 
 
 def _decode_timezone(inner: Any) -> timezone:
@@ -393,7 +423,15 @@ def _decode_int(body: Any) -> int:
     return value
 
 
+def _decode_decimal(body: Any) -> Any:
+    from decimal import Decimal
+
+    return Decimal(body)
+
+
 def _decode_fraction(body: Any) -> Fraction:
+    from fractions import Fraction
+
     numerator, denominator = (part if type(part) is int else _decode_int(part["$int"]) for part in body)
     return Fraction(numerator, denominator)
 
@@ -402,13 +440,13 @@ _TAGGED_SCALARS: dict[str, Callable[[Any], Any]] = {
     "$int": _decode_int,
     "$float": lambda body: {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[body],
     "$bytes": lambda body: base64.b64decode(body, validate=True),
-    "$decimal": lambda body: Decimal(body),
+    "$decimal": _decode_decimal,
     "$fraction": _decode_fraction,
     "$datetime": _decode_datetime,
     "$time": _decode_time,
     "$date": date.fromisoformat,
     "$timedelta": lambda body: timedelta(days=body[0], seconds=body[1], microseconds=body[2]),
-    "$zone": ZoneInfo,
+    "$zone": _decode_zone_info,
     "$timezone": _decode_timezone,
     "$path": lambda body: _PATHS[body[0]](body[1]),
 }

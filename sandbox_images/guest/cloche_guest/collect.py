@@ -12,7 +12,6 @@ import json
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from cloche_guest.children import CHANNEL
@@ -26,14 +25,14 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-@dataclass
 class Found:
     """What lies below the output folder. `problem` is set when a bound is exceeded; then nothing is passed on."""
 
-    files: list[tuple[str, int]] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
-    left_out: int = 0
-    problem: str = ""
+    def __init__(self) -> None:
+        self.files: list[tuple[str, int]] = []
+        self.skipped: list[str] = []
+        self.left_out = 0
+        self.problem = ""
 
     def skip(self, path: str, why: str) -> None:
         """Note an entry that is not passed on."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import traceback
 
 TYPE_CHARACTERS = 300
 MESSAGE_CHARACTERS = 16 * 1024
@@ -54,6 +56,8 @@ def failed_call(error: BaseException) -> int | None:
 
 def package_traceback(error: BaseException, *, snapshot: str) -> str:
     """The traceback with nothing in it but frames of the snapshot, files named from its top."""
+    import traceback  # most programs do not fail, and it is slow to load
+
     try:
         shown = traceback.TracebackException.from_exception(error)
         prefix = snapshot.rstrip("/") + "/"

@@ -11,7 +11,6 @@ import select
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 
 from cloche_guest import scratch, wire
@@ -28,15 +27,15 @@ _OUTPUT_BYTES = 128 * 1024
 _EMPTY_S = 20.0
 
 
-@dataclass
 class Listener:
     """What one child said. Of several outcomes the first that is not `passed` counts; nonsense is no outcome."""
 
-    entered: bool = False
-    unscripted: str = ""
-    outcome: str = ""
-    detail: str = ""
-    _buffer: bytearray = field(default_factory=bytearray)
+    def __init__(self) -> None:
+        self.entered = False
+        self.unscripted = ""
+        self.outcome = ""
+        self.detail = ""
+        self._buffer = bytearray()
 
     def feed(self, data: bytes) -> None:
         """Take bytes of the channel."""

@@ -13,7 +13,6 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -35,13 +34,13 @@ _CHECK_S = 20.0
 _READ_BYTES = 64 * 1024
 
 
-@dataclass
 class Verdict:
     """How the worker ended; `exit` is its code, or 128 + the signal's number."""
 
-    cause: str
-    detail: str
-    exit: int
+    def __init__(self, cause: str, detail: str, exit: int) -> None:
+        self.cause = cause
+        self.detail = detail
+        self.exit = exit
 
 
 class Run:

@@ -114,9 +114,9 @@ def _greet(control: Control, nonce: str, rights: Rights) -> None:
 
 def _job(control: Control, wait_s: float, limits: dict[str, int], rights: Rights) -> None:
     """Wait for the job and do it, up to and including `end`."""
-    # Ours, and wanted by every kind of job: loaded while the host looks at the attestation.
-    import cloche_guest.cases
+    # Ours, and wanted by a run, which starts most often: loaded while the host looks at the attestation.
     import cloche_guest.running
+    import cloche_guest.worker
     from cloche_guest.gate import Cases
 
     parts: dict[int, dict[str, Any]] = {}
@@ -133,11 +133,15 @@ def _job(control: Control, wait_s: float, limits: dict[str, int], rights: Rights
             case "run":
                 _run(control, job, limits, rights, parts)
             case "gate":
+                import cloche_guest.cases
+
                 cases = _cases(control, job, rights)
                 cloche_guest.cases.preload(control.paths)
                 gc.freeze()
                 cases.run([partial(cloche_guest.cases.run_case, job, case, control.paths) for case in job["cases"]])
             case "probe":
+                import cloche_guest.cases
+
                 cases = _cases(control, job, rights)
                 cases.run([partial(cloche_guest.cases.run_probe, name, control.paths) for name in job["attempts"]])
             case kind:
