@@ -1,0 +1,100 @@
+"""Promises about real cells that belong to no single part: the interpreter, a frozen cell, and how fast a cancelled one is gone."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from time import monotonic
+
+import docker
+import pytest
+
+from engine.clock import SystemClock
+from engine.sandbox.docker import Engine
+from engine.sandbox.frames import Call
+from engine.sandbox.outcome import Cause
+from engine.sandbox.service import Sandbox
+from tests.helpers.sandbox import containers_of, run_package, running, snapshot, tell
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
+
+
+async def test_the_interpreter_starts_from_nothing_and_hashes_the_same_each_time(
+    sandbox: Sandbox, image_id: str, tmp_path: Path
+) -> None:
+    body = """
+        import os, sys, time
+
+        def sample(task):
+            flags = sys.flags
+            told = [flags.no_site, flags.no_user_site, flags.safe_path, flags.dont_write_bytecode, flags.utf8_mode]
+            places = sorted(path for path in sys.path if "packages" in path)
+            names = sorted(set(os.environ) - {"HOSTNAME"})
+            return [told, places, names, time.tzname[0], sys.getfilesystemencoding(), hash("a"), list({"x", "y", "z", "w"})]
+    """
+    package = snapshot(tmp_path / "s", body)
+    first = (await run_package(sandbox, image_id, package)).value
+    assert first[:5] == [
+        [1, 1, True, 1, 1],
+        [],
+        ["HOME", "LANG", "LC_ALL", "PATH", "PYTHONHASHSEED", "TZ"],
+        "UTC",
+        "utf-8",
+    ]
+    assert (await run_package(sandbox, image_id, package)).value == first
+
+
+WAITING = """
+    from cloche import llm
+
+    def sample(task):
+        return llm("wait")
+"""
+
+
+class LaterClock(SystemClock):
+    """A day ahead."""
+
+    def now(self) -> datetime:
+        return super().now() + timedelta(days=1)
+
+
+async def test_a_frozen_cell_is_ended_by_the_reaper(
+    sandbox: Sandbox, engine: Engine, image_id: str, tmp_path: Path
+) -> None:
+    client = docker.from_env(timeout=30)
+    async with running(sandbox, image_id, snapshot(tmp_path / "s", WAITING)) as cell:
+        while not isinstance(await cell.receive(), Call):
+            pass
+        client.api.pause(cell.container)
+        (reaped,) = Sandbox(sandbox.settings, LaterClock(), engine).reap()
+        assert (reaped.cell_id, reaped.why, reaped.problem) == (cell.cell_id, "expired", "")
+        assert not engine.exists(cell.container)
+    client.close()
+
+
+async def test_a_cancelled_cell_is_proven_gone_within_two_seconds(
+    sandbox: Sandbox, engine: Engine, image_id: str, tmp_path: Path
+) -> None:
+    body = """
+        import os, signal, time
+
+        def sample(task):
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
+            for _ in range(20):
+                if os.fork() == 0:
+                    os.setsid()
+                    break
+            while True:
+                time.sleep(1)
+    """
+    async with running(sandbox, image_id, snapshot(tmp_path / "s", body), deadline_s=60) as cell:
+        await cell.receive()
+        begun = monotonic()
+        await cell.cancel("asked by the owner")
+        story = await tell(cell)
+        assert not engine.exists(cell.container)
+        assert monotonic() - begun < 2
+    assert story.ended.cause is Cause.CANCELLED
+    assert containers_of(sandbox) == []
