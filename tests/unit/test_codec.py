@@ -180,6 +180,7 @@ def test_nesting_is_refused_past_the_bound_and_accepted_at_it() -> None:
         {"$datetime": ["2026-01-01", None, 0]},
         {"$decimal": "1_0"},
         {"$fraction": [2, 4]},
+        {"$fraction": [1, 0]},
         {"$zone": "../../etc/passwd"},
         2**60,
         math.inf,
