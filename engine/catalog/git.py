@@ -14,16 +14,25 @@ Answers are bytes or values split at NUL. Every command has a deadline.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from git import Git
 from git.exc import GitCommandNotFound
 
+from engine.catalog.objects import (
+    Commit,
+    IndexEntry,
+    RefUpdate,
+    TreeEntry,
+    batch_of,
+    commit_of,
+    index_entry_of,
+    split,
+    tree_entry_of,
+)
 from engine.errors import EngineFailure, StorageFull
 from engine.files import storage
 from engine.settings import tool_environment
@@ -76,52 +85,6 @@ class GitFailed(EngineFailure):
         self.stderr = stderr
 
 
-@dataclass(frozen=True)
-class Commit:
-    """What a commit object says. `committed_at` is in seconds since the epoch."""
-
-    revision: str
-    tree_id: str
-    parents: tuple[str, ...]
-    committed_at: int
-    subject: str
-
-
-@dataclass(frozen=True)
-class TreeEntry:
-    """One file of a tree: octal mode, object type and id, size in bytes (0 for what is no blob), path."""
-
-    mode: str
-    kind: str
-    object_id: str
-    size: int
-    path: str
-
-
-@dataclass(frozen=True)
-class IndexEntry:
-    """One line of an index: octal mode, blob id, merge stage (0 when merged), path."""
-
-    mode: str
-    object_id: str
-    stage: int
-    path: str
-
-
-@dataclass(frozen=True)
-class RefUpdate:
-    """One line of a ref transaction: `name` must be at `old` (`ZERO`: absent) and becomes `new` (`ZERO`: deleted)."""
-
-    name: str
-    new: str
-    old: str
-
-
-def blob_id(data: bytes) -> str:
-    """The id git gives a file with these bytes."""
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
-
-
 def objects_of(repository: Path) -> Path:
     """The object directory of a repository with a work tree."""
     return repository / ".git" / "objects"
@@ -147,24 +110,11 @@ def commit(objects: Path, revision: str) -> Commit:
     return commits(objects, revision, limit=1)[0]
 
 
-def parse_commit(data: bytes) -> tuple[str, int]:
-    """Tree id and time of commit (seconds since the epoch) of a raw commit object.
-
-    Raises:
-        ValueError: `data` is no commit.
-    """
-    lines = data.partition(b"\n\n")[0].decode("utf-8", "replace").splitlines()
-    fields = {word: rest for word, _, rest in (line.partition(" ") for line in lines)}
-    if "tree" not in fields or "committer" not in fields:
-        raise ValueError("no commit object")
-    return fields["tree"], int(fields["committer"].rsplit(" ", 2)[1])
-
-
 def commits(objects: Path, revision: str, *, limit: int) -> list[Commit]:
     """`revision` and its ancestors, newest first, at most `limit`."""
     form = "%H%n%T%n%P%n%ct%n%s"
     out = _git_in(objects, ["log", "-z", f"--max-count={limit}", f"--format=tformat:{form}", revision, "--"])
-    return [_commit(record) for record in _split(out)]
+    return [commit_of(record) for record in split(out)]
 
 
 def ancestors(objects: Path, revision: str) -> list[str]:
@@ -175,7 +125,7 @@ def ancestors(objects: Path, revision: str) -> list[str]:
 def tree(objects: Path, revision: str) -> list[TreeEntry]:
     """Every file of the tree of a commit, in git's order."""
     out = _git_in(objects, ["ls-tree", "-r", "-z", "-l", "--full-tree", revision])
-    return [_tree_entry(record) for record in _split(out)]
+    return [tree_entry_of(record) for record in split(out)]
 
 
 def blobs(object_directories: Sequence[Path], names: Sequence[str]) -> list[bytes | None]:
@@ -183,7 +133,7 @@ def blobs(object_directories: Sequence[Path], names: Sequence[str]) -> list[byte
     if any("\n" in name for name in names):
         raise ValueError("an object name cannot hold a line break")
     out = _git_in(object_directories, ["cat-file", "--batch"], stdin="".join(f"{name}\n" for name in names).encode())
-    return list(_batch(out, names))
+    return list(batch_of(out, names))
 
 
 def archive(objects: Path, revision: str) -> bytes:
@@ -235,7 +185,7 @@ def update_refs(repository: Path, updates: Iterable[RefUpdate]) -> None:
 def read_index(index: Path) -> list[IndexEntry]:
     """The entries of an index file; an absent file has none."""
     out = _git_in((), ["ls-files", "--stage", "-z"], GIT_INDEX_FILE=str(index))
-    return [_index_entry(record) for record in _split(out)]
+    return [index_entry_of(record) for record in split(out)]
 
 
 def write_index(index: Path, objects: Path, revision: str) -> None:
@@ -330,38 +280,3 @@ def _says_full(said: str, writes: Path | None) -> bool:
         return False
     room = os.statvfs(writes)
     return room.f_bavail * room.f_frsize < _NEARLY_FULL_BYTES or room.f_favail == 0 < room.f_files
-
-
-def _split(out: bytes) -> list[bytes]:
-    return out.split(b"\0")[:-1]
-
-
-def _commit(record: bytes) -> Commit:
-    revision, tree_id, parents, seconds, subject = record.decode("utf-8", "replace").split("\n", 4)
-    return Commit(revision, tree_id, tuple(parents.split()), int(seconds), subject)
-
-
-def _tree_entry(record: bytes) -> TreeEntry:
-    fields, _, path = record.partition(b"\t")
-    mode, kind, object_id, size = fields.decode("ascii").split()
-    return TreeEntry(mode, kind, object_id, 0 if size == "-" else int(size), path.decode("utf-8", "surrogateescape"))
-
-
-def _index_entry(record: bytes) -> IndexEntry:
-    fields, _, path = record.partition(b"\t")
-    mode, object_id, stage = fields.decode("ascii").split()
-    return IndexEntry(mode, object_id, int(stage), path.decode("utf-8", "surrogateescape"))
-
-
-def _batch(out: bytes, names: Sequence[str]) -> Iterator[bytes | None]:
-    """Read the answers of `cat-file --batch`: `<id> <type> <size>`, the bytes, a line break; or `<name> missing`."""
-    at = 0
-    for name in names:
-        end = out.index(b"\n", at)
-        header, at = out[at:end], end + 1
-        if header == f"{name} missing".encode():
-            yield None
-            continue
-        size = int(header.rsplit(b" ", 1)[1])
-        yield out[at : at + size]
-        at += size + 1

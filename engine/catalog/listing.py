@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from engine.catalog import git, refs, sources, unfinished
+from engine.catalog.objects import moment, parse_commit
 from engine.catalog.refs import CorruptEntry
 from engine.catalog.summary import Summary, summarise
 from engine.errors import ClocheError
@@ -132,11 +133,11 @@ def _entry(name: str, revision: str, commit: bytes | None, pyproject: bytes | No
     try:
         if commit is None or pyproject is None:
             raise ValueError(f"revision {revision} or its pyproject.toml is missing")
-        tree_id, committed_at = git.parse_commit(commit)
+        tree_id, committed_at = parse_commit(commit)
         summary = summarise(pyproject)
     except ValueError as error:
         return _problem(name, CorruptEntry(name, str(error)))
-    return CatalogEntry(name, revision, tree_id, datetime.fromtimestamp(committed_at, UTC), summary)
+    return CatalogEntry(name, revision, tree_id, moment(committed_at), summary)
 
 
 def _problem(name: str, error: ClocheError) -> Problem:

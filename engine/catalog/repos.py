@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -17,6 +17,7 @@ import structlog
 
 from engine.catalog import git, refs, sources, unfinished
 from engine.catalog.listing import Listing, list_projects
+from engine.catalog.objects import moment
 from engine.catalog.refs import NOTES, CorruptEntry
 from engine.catalog.summary import Summary, summarise
 from engine.catalog.trees import last_line, tree_of
@@ -154,8 +155,7 @@ class Catalog:
         head = self.head(workflow_id, authorised=False)
         found = self._reading(workflow_id, lambda objects: git.commits(objects, head, limit=limit))
         return tuple(
-            LogEntry(entry.revision, entry.tree_id, datetime.fromtimestamp(entry.committed_at, UTC), entry.subject)
-            for entry in found
+            LogEntry(entry.revision, entry.tree_id, moment(entry.committed_at), entry.subject) for entry in found
         )
 
     def show(self, reference: str) -> PackageRevision:
@@ -171,7 +171,7 @@ class Catalog:
             workflow_id=workflow_id,
             revision=revision,
             tree_id=commit.tree_id,
-            published_at=datetime.fromtimestamp(commit.committed_at, UTC),
+            published_at=moment(commit.committed_at),
             active=revision == refs.active_revision(self.project(workflow_id)),
             summary=summary,
             files=tuple(files),

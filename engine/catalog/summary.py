@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.package.pins import parse, pins_of, spelling_of
+from engine.package.pins import parse, pins_in, spelling_of
 from engine.package.vocabulary import DEFAULT_PERMISSIONS
 
 
@@ -51,7 +51,7 @@ def summarise(pyproject: bytes) -> Summary:
         description=_text(project, "description").strip(),
         keywords=_texts(project, "keywords"),
         permissions=_permissions(tool),
-        pins=pins_of(pyproject),
+        pins=pins_in(document),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.catalog import git
+from engine.catalog.objects import TreeEntry
 from engine.catalog.refs import CorruptEntry
 from engine.package.bounds import FILES, TREE_BYTES
 from engine.package.contract import SourceFile
@@ -33,7 +34,7 @@ def tree_of(project: Path, revision: str) -> dict[str, bytes]:
     return {file.path: file.data for file in files}
 
 
-def checked_entries(project: Path, revision: str) -> list[git.TreeEntry]:
+def checked_entries(project: Path, revision: str) -> list[TreeEntry]:
     """The entries of a revision's tree, all of them plain files and within safe bounds.
 
     Raises:
@@ -50,7 +51,7 @@ def checked_entries(project: Path, revision: str) -> list[git.TreeEntry]:
     return entries
 
 
-def _is_plain(entry: git.TreeEntry, names: set[str]) -> bool:
+def _is_plain(entry: TreeEntry, names: set[str]) -> bool:
     """True for a file that can lie in a folder: a hostile tree can hold `..`, `.git`, or a file and a folder of one name."""
     parts = entry.path.split("/")
     named = entry.path.isprintable() and not any(part.lower() in ("", ".", "..", ".git") for part in parts)

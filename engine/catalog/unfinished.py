@@ -19,6 +19,7 @@ from pathlib import Path
 import structlog
 
 from engine.catalog import git, refs, sources, worktree
+from engine.catalog.objects import RefUpdate
 from engine.catalog.refs import NOTES
 from engine.catalog.trees import tree_of
 from engine.errors import EngineFailure
@@ -139,7 +140,7 @@ def finish(catalog: Path, intent: Intent) -> None:
 def _move_note(project: Path, intent: Intent, wanted: str) -> None:
     now = refs.ref(project, NOTES) or git.ZERO
     if now != wanted and now in (intent.new_note, intent.old_note or git.ZERO):
-        git.update_refs(project, [git.RefUpdate(NOTES, wanted, now)])
+        git.update_refs(project, [RefUpdate(NOTES, wanted, now)])
 
 
 def _read(catalog: Path, workflow_id: str) -> Intent | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.catalog import git
+from engine.catalog.objects import blob_id
 from engine.errors import Conflict
 from engine.files import fsync_directory, storage, write_atomic
 from engine.package.bounds import FILE_BYTES, SCANNED_ENTRIES
@@ -131,7 +132,7 @@ def _index_holds(project: Path, tree: Tree) -> bool:
     except git.GitFailed:
         return False
     return {(e.mode, e.stage, e.path, e.object_id) for e in entries} == {
-        ("100644", 0, path, git.blob_id(data)) for path, data in tree.items()
+        ("100644", 0, path, blob_id(data)) for path, data in tree.items()
     }
 
 

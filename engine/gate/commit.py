@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from engine.catalog import git, refs, sources, unfinished, worktree
+from engine.catalog.objects import RefUpdate
 from engine.catalog.refs import BRANCH, NOTES
 from engine.catalog.repos import Catalog
 from engine.catalog.trees import tree_of
@@ -205,8 +206,8 @@ class _Publication:
         """The commit point. The note's ref goes first: a kill between the two is decided by the branch."""
         assert self.base.revision is not None
         updates = [
-            git.RefUpdate(NOTES, made.note, note or git.ZERO),
-            git.RefUpdate(BRANCH, made.revision, self.base.revision),
+            RefUpdate(NOTES, made.note, note or git.ZERO),
+            RefUpdate(BRANCH, made.revision, self.base.revision),
         ]
         try:
             git.update_refs(self.project, updates)

@@ -279,3 +279,14 @@ def test_a_commit_with_links_programs_or_submodules_is_damage(publisher: Publish
         publisher.catalog.files("say", new)
     with pytest.raises(CorruptEntry, match="odd"):
         publisher.services.snapshots.for_revision("say", new)
+
+
+@pytest.mark.parametrize("seconds", ["99999999999999", "1"])
+def test_a_commit_of_an_impossible_time_breaks_no_listing(publisher: Publisher, seconds: str) -> None:
+    publisher.put("say")
+    head = publisher.catalog.head("say")
+    stream = f"commit refs/heads/main\ncommitter x <x> {seconds} +0000\ndata 0\nfrom {head}\n"
+    run(["git", "fast-import", "--quiet"], env=tool_environment(), cwd=publisher.project("say"), stdin=stream.encode())
+    assert len(publisher.catalog.list().entries) == 1
+    assert len(publisher.catalog.log("say")) == 2
+    assert publisher.catalog.show("say").active

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.catalog import git, unfinished
+from engine.catalog.objects import RefUpdate
 from engine.catalog.refs import BRANCH, NOTES, ref
 from engine.catalog.worktree import DestinationDirty
 from engine.errors import StorageFull
@@ -120,11 +121,11 @@ def test_git_killed_between_the_two_refs_is_decided_by_the_branch(publisher: Pub
     project = publisher.project("say")
     intent = json.loads((publisher.catalog.projects / ".intents" / "say.json").read_text())
     if moved == "notes":
-        git.update_refs(project, [git.RefUpdate(NOTES, intent["new_note"], intent["old_note"])])
+        git.update_refs(project, [RefUpdate(NOTES, intent["new_note"], intent["old_note"])])
         assert publisher.catalog.head("say") == first.revision
         assert publisher.everything("say") == before
     else:
-        git.update_refs(project, [git.RefUpdate(BRANCH, intent["new_revision"], intent["old_revision"])])
+        git.update_refs(project, [RefUpdate(BRANCH, intent["new_revision"], intent["old_revision"])])
         assert publisher.catalog.head("say") == intent["new_revision"]
         assert ref(project, NOTES) == intent["new_note"]
         assert status(publisher) == ""

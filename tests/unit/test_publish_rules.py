@@ -62,7 +62,7 @@ def test_the_work_tree_and_index_are_those_of_the_commit(publisher: Publisher) -
 def test_what_git_holds_is_sound(publisher: Publisher) -> None:
     publisher.put("say")
     publisher.put("say", replace=True, body='return "b"')
-    git(publisher, "fsck", "--strict", "--full", "--no-dangling")
+    assert git(publisher, "fsck", "--strict", "--full", "--no-dangling") == ""
 
 
 def test_nothing_is_left_aside(publisher: Publisher) -> None:
@@ -142,7 +142,7 @@ def test_testing_alone_publishes_nothing(publisher: Publisher) -> None:
 # refusals of a new package
 
 
-def refuse_new(publisher: Publisher, error: type[Exception], directory: Path | None = None) -> None:
+def check_new_is_refused(publisher: Publisher, error: type[Exception], directory: Path | None = None) -> None:
     with pytest.raises(error):
         publisher.publish(directory or publisher.write("say"))
     assert not publisher.project("say").exists()
@@ -152,28 +152,28 @@ def refuse_new(publisher: Publisher, error: type[Exception], directory: Path | N
 
 def test_a_failing_test_publishes_nothing(publisher: Publisher) -> None:
     publisher.cells.scripts = [saying(case(0, "failed"), END)]
-    refuse_new(publisher, TestsFailed)
+    check_new_is_refused(publisher, TestsFailed)
 
 
 def test_a_missing_sandbox_publishes_nothing(publisher: Publisher) -> None:
     publisher.cells.unavailable = SandboxUnavailable("no engine")
-    refuse_new(publisher, SandboxUnavailable)
+    check_new_is_refused(publisher, SandboxUnavailable)
 
 
 def test_a_sandbox_that_fails_publishes_nothing(publisher: Publisher) -> None:
     publisher.cells.scripts = [saying(case(0), ExchangeError("frame.not_json"))]
-    refuse_new(publisher, ExchangeError)
+    check_new_is_refused(publisher, ExchangeError)
 
 
 def test_an_invalid_package_publishes_nothing_and_opens_no_cell(publisher: Publisher) -> None:
     directory = publisher.write("say")
     (directory / "setup.py").write_text("")
-    refuse_new(publisher, InvalidCandidate, directory)
+    check_new_is_refused(publisher, InvalidCandidate, directory)
     assert publisher.cells.opened == 0
 
 
 def test_a_directory_that_is_not_there_publishes_nothing(publisher: Publisher, tmp_path: Path) -> None:
-    refuse_new(publisher, NotFound, tmp_path / "say")
+    check_new_is_refused(publisher, NotFound, tmp_path / "say")
 
 
 def test_a_cancelled_gate_publishes_nothing(publisher: Publisher) -> None:
@@ -212,7 +212,7 @@ def test_a_cancellation_inside_the_commit_waits_for_its_end(publisher: Publisher
 # refusals about an existing package
 
 
-def refused(publisher: Publisher, error: type[Exception], act: Callable[[], object], *, cells: int) -> Exception:
+def check_refused(publisher: Publisher, error: type[Exception], act: Callable[[], object], *, cells: int) -> Exception:
     """`act` fails with `error`, having opened so many cells, and the project is as before."""
     before, opened = publisher.everything("say"), publisher.cells.opened
     with pytest.raises(error) as caught:
@@ -229,13 +229,13 @@ def new_revision(publisher: Publisher) -> Callable[[], object]:
 
 def test_an_existing_name_is_taken_without_replace(publisher: Publisher) -> None:
     publisher.put("say")
-    refused(publisher, NameTaken, lambda: publisher.put("say", body='return "b"'), cells=0)
+    check_refused(publisher, NameTaken, lambda: publisher.put("say", body='return "b"'), cells=0)
 
 
 @pytest.mark.parametrize("replace", [True, False])
 def test_equal_bytes_and_pins_are_an_unchanged_revision(publisher: Publisher, replace: bool) -> None:
     publisher.put("say")
-    refused(publisher, RevisionUnchanged, lambda: publisher.put("say", replace=replace), cells=0)
+    check_refused(publisher, RevisionUnchanged, lambda: publisher.put("say", replace=replace), cells=0)
 
 
 def test_equal_bytes_with_other_pins_are_a_new_revision(publisher: Publisher) -> None:
@@ -249,13 +249,13 @@ def test_equal_bytes_with_other_pins_are_a_new_revision(publisher: Publisher) ->
 def test_a_failing_test_leaves_the_active_revision(publisher: Publisher) -> None:
     publisher.put("say")
     publisher.cells.scripts = [passing, passing, saying(case(0, "failed"), END)]
-    refused(publisher, TestsFailed, new_revision(publisher), cells=1)
+    check_refused(publisher, TestsFailed, new_revision(publisher), cells=1)
 
 
 def test_a_lost_cell_leaves_the_active_revision(publisher: Publisher) -> None:
     publisher.put("say")
     publisher.cells.end = ended(next(cause for cause in type(ended().cause) if cause.value == "engine_lost"))
-    refused(publisher, Exception, new_revision(publisher), cells=1)
+    check_refused(publisher, Exception, new_revision(publisher), cells=1)
 
 
 def test_a_base_that_moved_during_the_gate_is_a_conflict_and_nothing_is_lost(publisher: Publisher) -> None:
@@ -296,7 +296,7 @@ def test_a_revoked_package_is_not_published(publisher: Publisher) -> None:
     path = publisher.home / "catalog" / "sources.json"
     document = json.loads(path.read_text())
     path.write_text(json.dumps({**document, "revoked": document["entries"]}))
-    refused(publisher, SourceRevoked, new_revision(publisher), cells=0)
+    check_refused(publisher, SourceRevoked, new_revision(publisher), cells=0)
 
 
 def test_a_package_revoked_during_the_gate_is_not_published(publisher: Publisher) -> None:
@@ -304,7 +304,7 @@ def test_a_package_revoked_during_the_gate_is_not_published(publisher: Publisher
     path = publisher.home / "catalog" / "sources.json"
     document = json.loads(path.read_text())
     publisher.cells.before = lambda: path.write_text(json.dumps({**document, "revoked": document["entries"]})) and None
-    refused(publisher, SourceRevoked, new_revision(publisher), cells=2)
+    check_refused(publisher, SourceRevoked, new_revision(publisher), cells=2)
     with pytest.raises(NotAuthorised):
         publisher.catalog.head("say")
 
@@ -312,7 +312,7 @@ def test_a_package_revoked_during_the_gate_is_not_published(publisher: Publisher
 def test_a_damaged_record_stops_before_the_gate(publisher: Publisher) -> None:
     publisher.put("say")
     (publisher.home / "catalog" / "sources.json").write_text("{")
-    refused(publisher, SourcesDamaged, new_revision(publisher), cells=0)
+    check_refused(publisher, SourcesDamaged, new_revision(publisher), cells=0)
 
 
 @pytest.mark.parametrize("what", ["file", "link", "dangling", "old_format"])
@@ -394,7 +394,7 @@ def test_changes_in_the_destination_are_named_and_kept(
 ) -> None:
     publisher.put("say")
     dirty(publisher.project("say"))
-    error = refused(publisher, DestinationDirty, new_revision(publisher), cells=2)
+    error = check_refused(publisher, DestinationDirty, new_revision(publisher), cells=2)
     assert isinstance(error, DestinationDirty)
     assert named in error.paths
     assert named in error.message
@@ -413,7 +413,7 @@ def test_what_packages_ignore_is_no_change(publisher: Publisher) -> None:
 def test_an_index_lock_of_another_git_is_named(publisher: Publisher) -> None:
     publisher.put("say")
     (publisher.project("say") / ".git" / "index.lock").write_text("")
-    error = refused(publisher, DestinationDirty, new_revision(publisher), cells=2)
+    error = check_refused(publisher, DestinationDirty, new_revision(publisher), cells=2)
     assert ".git/index.lock" in str(error)
 
 
@@ -422,7 +422,7 @@ def test_a_ref_locked_by_another_git_changes_nothing(publisher: Publisher, lock:
     publisher.put("say")
     path = publisher.project("say") / ".git" / lock
     path.write_text("")
-    error = refused(publisher, RepositoryBusy, new_revision(publisher), cells=2)
+    error = check_refused(publisher, RepositoryBusy, new_revision(publisher), cells=2)
     assert "lock" in str(error)
     packs = list((publisher.project("say") / ".git" / "objects" / "pack").glob("*.pack"))
     assert len(packs) == 1
