@@ -41,6 +41,12 @@ def note(text: str) -> None:
     _console(sys.stderr).print(Text(printable(text)))
 
 
+def confide(text: str) -> None:
+    """Something for the owner's terminal alone; nothing when stderr goes elsewhere."""
+    if sys.stderr.isatty():
+        note(text)
+
+
 def told(message: str, *, fix: str = "") -> None:
     """A message and the way out, on stderr."""
     note(f"cloche: {message}" + (f"\n  → {fix}" if fix else ""))

@@ -259,6 +259,7 @@ def resume(
             raise_cap=raise_cap or None,
             accept_divergence=accept_divergence,
             progress=progress,
+            tell=output.confide,
         )
         return finish(app, anyio.run(resumed))
 

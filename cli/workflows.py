@@ -275,6 +275,7 @@ def run(
             on_unknown=on_unknown,
             session=session,
             progress=progress,
+            tell=output.confide,
         )
         return finish(app, anyio.run(started))
 

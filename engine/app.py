@@ -27,12 +27,12 @@ from engine.catalog.repos import Catalog
 from engine.catalog.snapshots import PinnedSnapshot, Snapshots
 from engine.clock import Clock, SystemClock
 from engine.doctor import Finding, examine
-from engine.errors import CellLost, NotFound, UsageError
+from engine.errors import CellLost, NotFound, RunCancelled, UsageError
 from engine.files import make_directory, storage
 from engine.gate.publish import ReportMissing, Services, gate_directory, read_gate_report
 from engine.gate.publish import publish as publish_directory
 from engine.ids import SESSION_ID, new_run_id, new_seed
-from engine.models.provider import open_model
+from engine.models.provider import Tell, open_model
 from engine.package.contract import GatedPackage, PublishedRevision
 from engine.package.freeze import freeze
 from engine.package.validate import Validation, validate
@@ -44,6 +44,7 @@ from engine.run.lifecycle import drive
 from engine.run.projection import result_of, view_of
 from engine.run.replay import OnUnknown
 from engine.run.spec import RunSpec
+from engine.run.status import Status
 from engine.run.store import RunStore
 from engine.run.view import RunView
 from engine.sandbox.cell import Cell, open_cell
@@ -169,10 +170,12 @@ class App:
         on_unknown: str | None = None,
         session: str = "default",
         progress: Watch | None = None,
+        tell: Tell | None = None,
     ) -> RunView:
         """Execute `ID[@REV]` with `task` in a new run; returns its view whatever its status.
 
-        `workspace`: directory that the file calls see (default: the current one). `progress` gets a view at most every 500 ms.
+        `workspace`: directory that the file calls see (default: the current one). `progress` gets a view at most
+        every 500 ms; `tell` gets what only the owner's terminal may show (a prompt that no scripted reply fits).
 
         Raises:
             NotFound, NotAuthorised, CorruptEntry: about the package. UsageError: workspace, model or session.
@@ -182,7 +185,7 @@ class App:
         workflow_id, revision = self.catalog.resolve(reference)
         place = _directory(workspace or Path.cwd())
         chosen_model = absolute_model(model or self.settings.model)
-        handlers = self._handlers(chosen_model)
+        handlers = self._handlers(chosen_model, tell)
         if not SESSION_ID.fullmatch(session):
             raise UsageError(f"session {session!r} is no session name.", fix="Use a-z, 0-9, _ and -, at most 64.")
         snapshot = await to_thread.run_sync(self.snapshots.for_revision, workflow_id, revision)
@@ -199,6 +202,7 @@ class App:
         accept_divergence: bool = False,
         raise_cap: int | None = None,
         progress: Watch | None = None,
+        tell: Tell | None = None,
     ) -> RunView:
         """Go on with a run where it stopped, on its own snapshot and workspace; a completed one is returned as it is.
 
@@ -207,7 +211,12 @@ class App:
             SandboxError: there is no cell to be had, or an old one could not be proven gone.
         """
         run = self.runs.open(run_id)
-        handlers = self._handlers(run.spec.model)
+        standing = view_of(run)
+        if standing.status is Status.COMPLETED:
+            return standing
+        if standing.status is Status.CANCELLED:
+            raise RunCancelled(f"run {run_id} was cancelled.", fix="Start a new run.")
+        handlers = self._handlers(run.spec.model, tell)
         snapshot = await to_thread.run_sync(self._snapshot_of, run)
         await self.ready()
         choices = Choices(
@@ -253,8 +262,8 @@ class App:
             generation=generation,
         )
 
-    def _handlers(self, model: str) -> Mapping[str, CallHandler]:
-        return open_handlers(clock=self.clock, model=open_model(model) if model else None)
+    def _handlers(self, model: str, tell: Tell | None) -> Mapping[str, CallHandler]:
+        return open_handlers(clock=self.clock, model=open_model(model, tell=tell) if model else None)
 
     def _spec(self, snapshot: PinnedSnapshot, *, task: Any, session: str, workspace: Path, model: str) -> RunSpec:
         from cloche_guest import codec

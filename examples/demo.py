@@ -1,7 +1,7 @@
 """The main job, shown: validate, test, publish, run, interrupt, resume, refuse. Run by `make demo`.
 
-Drives the command line as a person would, in the home that `cloche` uses, and checks what each command answered. Ends with a summary and exit 1 if anything
-was not as expected. Inputs are made once, below `.cache/demo`.
+Drives the command line as a person would, in the home that `cloche` uses, and checks what each command answered. Ends with a
+summary, and exit 1 if anything was not as expected. Inputs are made once, below `.cache/demo`.
 """
 
 from __future__ import annotations
@@ -198,9 +198,8 @@ def main() -> int:
         print(f"   {'✓' if good else '✗'} {what}")
     wrong = sum(not good for good, _ in story.findings)
     home = os.environ.get("CLOCHE_HOME", "the user data directory")
-    print(
-        f"\n{len(story.findings)} findings, {wrong} not as expected, {time.monotonic() - started:.0f} s. Records are in {home}: `cloche runs list`."
-    )
+    print(f"\n{len(story.findings)} findings, {wrong} not as expected, {time.monotonic() - started:.0f} s.")
+    print(f"Records are in {home}: `cloche runs list`.")
     return 1 if wrong else 0
 
 
