@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from git import Git
 from git.exc import GitCommandNotFound
@@ -34,7 +36,7 @@ from engine.catalog.objects import (
     tree_entry_of,
 )
 from engine.errors import EngineFailure, StorageFull
-from engine.files import storage
+from engine.files import storage, write_all
 from engine.settings import tool_environment
 
 TIMEOUT_S = 30.0
@@ -46,6 +48,8 @@ ZERO = "0" * 40
 AUTHOR = "Cloche <cloche@localhost>"
 
 _FULL_DISK = ("No space left on device", "Disk quota exceeded", "Out of diskspace")
+
+_TEMPORARY = Path(tempfile.gettempdir())
 
 _NEARLY_FULL_BYTES = 1024 * 1024
 
@@ -195,7 +199,9 @@ def write_index(index: Path, objects: Path, revision: str) -> None:
 
 def _git_in(objects: Path | Sequence[Path], argv: Sequence[str], *, stdin: bytes = b"", **extra: str) -> bytes:
     """Run in an empty repository that sees one object directory, or several through `alternates`."""
-    with tempfile.TemporaryDirectory(prefix="cloche-git-") as name:
+    with storage(_TEMPORARY):
+        aside = tempfile.TemporaryDirectory(prefix="cloche-git-")
+    with aside as name:
         one = isinstance(objects, Path)
         _lay_out(Path(name), head="refs/heads/none", borrows=() if isinstance(objects, Path) else objects)
         borrowed = {"GIT_OBJECT_DIRECTORY": str(objects)} if one else {}
@@ -243,9 +249,7 @@ def _git(argv: Sequence[str], *, env: Mapping[str, str], stdin: bytes = b"", wri
     variables = [f"{name}={value}" for name, value in _environment(env).items()]
     overrides = [part for name, value in _OVERRIDES.items() for part in ("-c", f"{name}={value}")]
     command = ["env", "-i", *variables, "git", "--no-pager", *overrides, *argv]
-    with tempfile.TemporaryFile() as source:
-        source.write(stdin)
-        source.seek(0)
+    with _readable(stdin) as source:
         try:
             status, out, err = Git("/").execute(
                 command,
@@ -270,6 +274,17 @@ def _git(argv: Sequence[str], *, env: Mapping[str, str], stdin: bytes = b"", wri
             )
         raise GitFailed(argv, status, said)
     return out
+
+
+@contextmanager
+def _readable(data: bytes) -> Iterator[BinaryIO]:
+    """A nameless file that holds `data`: GitPython takes no bytes as standard input."""
+    with ExitStack() as stack:
+        with storage(_TEMPORARY):
+            file = stack.enter_context(tempfile.TemporaryFile())
+            write_all(file.fileno(), data)
+            file.seek(0)
+        yield file
 
 
 def _says_full(said: str, writes: Path | None) -> bool:

@@ -24,6 +24,7 @@ from engine.catalog import git
 from engine.catalog.pins import closure
 from engine.catalog.refs import CorruptEntry
 from engine.catalog.repos import Catalog
+from engine.catalog.summary import Summary, summarise
 from engine.catalog.trees import checked_entries, last_line
 from engine.files import lock, make_directory, remove_tree, storage
 from engine.package.contract import SourceFile, ValidatedPackage
@@ -49,6 +50,17 @@ class PinnedSnapshot:
     revision: str | None
     tree_id: str
     pins: Mapping[str, str] = field(hash=False)
+
+    def summary(self) -> Summary:
+        """What the package says about itself, read from the checked tree.
+
+        Raises:
+            CorruptEntry: its pyproject.toml cannot be read.
+        """
+        try:
+            return summarise((self.path / "workflows" / self.workflow_id / "pyproject.toml").read_bytes())
+        except (OSError, ValueError) as error:
+            raise CorruptEntry(self.workflow_id, f"its pyproject.toml cannot be read ({error})") from error
 
 
 class Snapshots:
