@@ -59,9 +59,6 @@ from sandbox_images.archive import BuiltImage
 from sandbox_images.guest_files import guest_digest, guest_root, guest_tree
 from sandbox_images.verify import verify_archive
 
-DEFAULT_PERMISSIONS = ("workspace.read",)
-"""What a package holds that declares nothing."""
-
 PERSON = frozenset({"workspace.read", "workspace.write", "workspace.exec", "ask"})
 """What a person's session grants; `program:<name>` is granted too, `network` is not."""
 
@@ -269,7 +266,7 @@ class App:
         from cloche_guest import codec
 
         assert snapshot.revision is not None
-        declared = self.catalog.show(f"{snapshot.workflow_id}@{snapshot.revision}").summary.permissions
+        declared = snapshot.summary().permissions
         now = self.clock.now()
         return RunSpec(
             run_id=new_run_id(now),
@@ -281,7 +278,7 @@ class App:
             snapshot_digest=snapshot.digest,
             task=codec.encode(task),
             seed=new_seed().hex(),
-            permissions=tuple(p for p in declared or DEFAULT_PERMISSIONS if p in PERSON or p.startswith("program:")),
+            permissions=tuple(p for p in declared if p in PERSON or p.startswith("program:")),
             workspace=str(workspace),
             model=model,
             cap=self.settings.cap,

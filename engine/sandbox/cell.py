@@ -211,7 +211,7 @@ class Cell:
                 time.sleep(HOT_STEP_S)
             else:
                 await anyio.sleep(idle_s)
-                idle_s = min(idle_s * 1.1, IDLE_MOST_S)
+                idle_s = min(idle_s * 1.05, IDLE_MOST_S)
 
     def _poll(self) -> CellFrame | None:
         assert self._watch is not None

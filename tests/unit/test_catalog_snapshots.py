@@ -57,6 +57,18 @@ def test_a_candidate_and_its_publication_have_one_snapshot(publisher: Publisher)
     assert (before.digest, before.revision) == (after.digest, None)
 
 
+@pytest.mark.parametrize(
+    ("declared", "held"), [(None, ("workspace.read",)), ([], ()), (["network"], ("network",))], ids=str
+)
+def test_a_snapshot_tells_what_its_package_declares(
+    publisher: Publisher, declared: list[str] | None, held: tuple[str, ...]
+) -> None:
+    say = publisher.put("say", permissions=declared)
+    snapshot = publisher.services.snapshots.for_revision("say", say.revision)
+    assert snapshot.summary().permissions == held
+    assert snapshot.summary() == publisher.catalog.show("say").summary
+
+
 def test_everything_in_it_is_read_only(publisher: Publisher) -> None:
     snapshot = publisher.services.snapshots.for_revision("say", publisher.put("say").revision)
     for path in (snapshot.path, *snapshot.path.rglob("*")):
