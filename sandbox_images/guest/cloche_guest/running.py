@@ -286,6 +286,8 @@ class Run:
 
     def _collect(self, verdict: Verdict) -> dict[str, Any]:
         """Pass on the output files; too many or too large ones are the end's cause unless there is another one."""
+        if not os.path.lexists(self._control.paths.output):  # everything is dead, so nothing makes it now
+            return {"output_files": 0, "skipped": [], "skipped_files": 0}
         limits = self._limits
         main = partial(
             collect.send,
