@@ -10,8 +10,6 @@ from engine.run.view import CallView, GenerationView, Node, RunView, calls_of
 
 RESULT_CHARACTERS = 2048
 ARGUMENT_CHARACTERS = 70
-FOLDED = 12
-"""A row of more calls of one function than this, all alike, is shown by its ends."""
 
 MARKS = {"completed": "✓", "failed": "✗", "unknown": "?", "running": "…"}
 
@@ -80,46 +78,12 @@ def _summary(view: RunView) -> str:
 
 
 def _tree(nodes: list[Node], indent: str) -> Iterator[str]:
-    position = 0
-    while position < len(nodes):
-        node = nodes[position]
+    for node in nodes:
         if isinstance(node, CallView):
-            alike = _alike(nodes, position)
-            if len(alike) > FOLDED:
-                yield from _folded(alike, indent)
-            else:
-                for call in alike:
-                    yield from _call(call, indent)
-            position += len(alike)
+            yield from _call(node, indent)
         else:
             yield f"{indent}▸ {node.kind} {node.name}"
             yield from _tree(node.items, indent + "  ")
-            position += 1
-
-
-def _alike(nodes: list[Node], start: int) -> list[CallView]:
-    """The calls from `start` on that differ in nothing but arguments and times."""
-    first = nodes[start]
-    assert isinstance(first, CallView)
-    found = [first]
-    for node in nodes[start + 1 :]:
-        if not isinstance(node, CallView) or _look(node) != _look(first) or node.error is not None:
-            break
-        found.append(node)
-    return found
-
-
-def _look(call: CallView) -> tuple[str, str, bool, str]:
-    return call.fn, call.status, call.replayed, call.site
-
-
-def _folded(alike: list[CallView], indent: str) -> Iterator[str]:
-    for call in alike[:3]:
-        yield from _call(call, indent)
-    hidden = alike[3:-1]
-    spent = sum(call.duration_s or 0.0 for call in hidden)
-    yield f"{indent}{_mark(alike[0])} {alike[0].fn} … {len(hidden)} more of these, {_seconds(spent)} together"
-    yield from _call(alike[-1], indent)
 
 
 def _mark(call: CallView) -> str:

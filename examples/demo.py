@@ -19,6 +19,9 @@ EXAMPLES = Path(__file__).resolve().parent
 ROOT = EXAMPLES.parent
 CLOCHE = Path(sys.executable).parent / "cloche"
 INPUTS = ROOT / ".cache" / "demo"
+SHOWN = 14
+"""Lines shown of each end of a long output."""
+
 PACKAGES = ("requirements_parse", "dependency_review", "log_triage", "weekly_report")
 
 
@@ -58,8 +61,16 @@ def call(*words: str, show: bool = True) -> Answer:
     )
     if show:
         for text in (done.stdout, done.stderr):
-            print("".join(f"  {shorter(line)}\n" for line in text.splitlines()), end="", flush=True)
+            print("".join(f"  {line}\n" for line in clipped(text)), end="", flush=True)
     return Answer(done.returncode, done.stdout, done.stderr)
+
+
+def clipped(text: str) -> list[str]:
+    """The lines of a long output with its middle left out, as a transcript shows them."""
+    lines = [shorter(line) for line in text.splitlines()]
+    if len(lines) <= 2 * SHOWN:
+        return lines
+    return [*lines[:SHOWN], f"… {len(lines) - 2 * SHOWN} more lines …", *lines[-SHOWN:]]
 
 
 def shorter(text: str) -> str:
@@ -88,7 +99,7 @@ def triage(story: Story, logs: Path) -> None:
     call("runs", "show", first["run_id"])
     story.found(
         first["status"] == "completed",
-        f"log_triage completed: {first['calls']['executed']} calls executed and recorded",
+        f"log_triage completed: {first['counts']['executed']} calls executed and recorded",
     )
 
     story.chapter("Interrupt a run half-way, and resume it")
@@ -96,7 +107,7 @@ def triage(story: Story, logs: Path) -> None:
     before = call("runs", "show", run_id, "--json", show=False).data
     story.found(
         before["status"] == "interrupted",
-        f"{run_id} was interrupted after {before['calls']['completed']} completed calls",
+        f"{run_id} was interrupted after {before['counts']['completed']} completed calls",
     )
     print(f"\n$ cloche runs resume {run_id}")
     after = call("runs", "resume", run_id, "--json", show=False).data
