@@ -98,3 +98,18 @@ async def test_a_cancelled_cell_is_proven_gone_within_two_seconds(
         assert monotonic() - begun < 2
     assert story.ended.cause is Cause.CANCELLED
     assert containers_of(sandbox) == []
+
+
+async def test_the_times_of_a_cell_add_up_to_what_it_took(sandbox: Sandbox, image_id: str, tmp_path: Path) -> None:
+    package = snapshot(tmp_path / "s", "import time\n\n\ndef sample(task):\n    time.sleep(0.5)\n")
+    begun = monotonic()
+    used = (await run_package(sandbox, image_id, package)).ended.accounting
+    taken = monotonic() - begun
+    parts = (used.queue_s, used.start_s, used.run_s, used.teardown_s)
+    assert min(parts) > 0
+    assert used.run_s >= 0.5
+    assert 0.5 * taken < sum(parts) <= taken
+
+
+async def test_the_image_is_small(engine: Engine, image_id: str) -> None:
+    assert engine.inspect_image(image_id)["Size"] < 60_000_000

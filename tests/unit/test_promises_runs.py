@@ -15,6 +15,7 @@ import engine
 from engine.agents import open_handlers
 from engine.clock import SystemClock
 from engine.run.calls import Effects
+from engine.run.view import calls_of
 from tests.helpers.cells import Answers, ScriptedCells, ask
 from tests.helpers.runs import Bench
 
@@ -77,3 +78,16 @@ def test_no_module_can_rebuild_objects_from_bytes(place: Path) -> None:
     }
     assert {"json", "os"} <= imported
     assert not imported & {"pickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle", "yaml"}
+
+
+def test_people_see_bounded_summaries_of_arguments_and_results(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+
+    def program() -> Generator[Any, Any, Any]:
+        yield ask("llm", prompt="p" * 50_000)
+
+    view = bench.drive(bench.create(), ScriptedCells([program]), {"llm": Answers(lambda _: "r" * 50_000)})
+    (call,) = calls_of(view.calls)
+    assert call.arguments.startswith('{"prompt":"ppp')
+    assert call.result.startswith('"rrr')
+    assert len(view.model_dump_json()) < 20_000
