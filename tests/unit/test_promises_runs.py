@@ -15,6 +15,7 @@ import engine
 from engine.agents import open_handlers
 from engine.clock import SystemClock
 from engine.run.calls import Effects
+from engine.run.payload import public_payload
 from engine.run.view import calls_of
 from tests.helpers.cells import Answers, ScriptedCells, ask
 from tests.helpers.runs import Bench
@@ -91,3 +92,19 @@ def test_people_see_bounded_summaries_of_arguments_and_results(tmp_path: Path) -
     assert call.arguments.startswith('{"prompt":"ppp')
     assert call.result.startswith('"rrr')
     assert len(view.model_dump_json()) < 20_000
+
+
+def test_the_public_payload_holds_exactly_what_may_leave(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+
+    def program() -> Generator[Any, Any, Any]:
+        return (yield ask("llm", prompt="secret"))
+
+    run = bench.create(task="say it")
+    view = bench.drive(run, ScriptedCells([program]), {"llm": Answers(lambda _: "secret")})
+    payload = public_payload(run, view)
+    told = "status reason task run_id workflow_id revision pins calls calls_made summary return_result"
+    assert payload.keys() == set(told.split())
+    assert (payload["task"], payload["pins"]) == ("say it", dict(run.spec.pins))
+    told = "scope function n digest status started_at duration_s"
+    assert [set(call) for call in payload["calls"]] == [set(told.split())]
