@@ -129,7 +129,7 @@ def show_report(statement: dict[str, Any]) -> None:
                 output.line(f"    {row}")
     for problem in told["problems"]:
         output.line(f"✗ {problem}")
-    if not told["evidence"]["found"]:
+    if predicate["result"] == "PASSED" and not told["evidence"]["found"]:
         output.note(f"warning: the tests do not exercise the entry: {told['evidence']['detail']}")
     passed = len(predicate["passedTests"])
     tree = statement["subject"][0]["digest"]["gitTree"]

@@ -46,7 +46,7 @@ class TestsFailed(GateRefused):
 
     def __init__(self, report: GateReport) -> None:
         bad = [case for case in report.cases if not case.ok]
-        told = [f"{case.id} ({case.outcome}{': ' + case.detail[:300] if case.detail else ''})" for case in bad[:_SHOWN]]
+        told = [f"{case.id} ({case.outcome})" for case in bad[:_SHOWN]]
         more = [f"{len(bad) - _SHOWN} more"] if len(bad) > _SHOWN else []
         super().__init__(
             f"{report.workflow_id}: {len(bad)} of {len(report.cases)} cases did not pass: "
