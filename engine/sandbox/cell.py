@@ -7,9 +7,9 @@ Whatever happens in between, an error, a cancellation or Ctrl-C, the block is le
 engine did not let go of and that `left_behind` and the reaper's list name. No code is delivered unless readback, attestation
 and the host's cgroup files agree with the policy.
 
-Waiting for a frame polls files, because notifications do not cross every runtime. For a few hundred microseconds it sleeps in
-the thread itself: a run drives a loop of its own and has nothing else to do between a call and its answer, and a timer of the
-loop costs several times the round trip (0.2 ms). After that it gives the loop away, for 1 to 20 ms.
+Waiting for a frame polls files, because notifications do not cross every runtime. Right after an answer it sleeps in the thread
+itself, for a moment: a run drives a loop of its own and has nothing else to do until the program goes on, and a timer of the
+loop costs several times the round trip (0.2 ms). Otherwise it gives the loop away, for 1 to 20 ms, until something is answered.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from engine.sandbox.watch import Watch
 if TYPE_CHECKING:
     from engine.sandbox.service import Sandbox
 
-HOT_S, HOT_STEP_S = 400e-6, 50e-6
+HOT_S, HOT_STEP_S = 1e-3, 50e-6
 IDLE_S, IDLE_MOST_S = 0.001, 0.02
 HELLO_S = 20.0
 """From the engine's "started" to the supervisor's hello, at most."""
@@ -83,6 +83,8 @@ class Cell:
         self._limits_in_force: LimitsInForce | None = None
         self._notes: list[str] = []
         self._engine_hangs = False
+        self._hot_until = 0.0
+        self._answered: anyio.Event | None = None
         self._finishing = anyio.Lock()
         self._end: CellEnd | None = None
 
@@ -197,7 +199,6 @@ class Cell:
             ExchangeError: the cell broke the exchange; it will be destroyed.
         """
         await anyio.lowlevel.checkpoint()
-        hot_until = time.perf_counter() + HOT_S
         idle_s = IDLE_S
         while True:
             assert self._watch is not None
@@ -207,11 +208,13 @@ class Cell:
                 return frame
             if gone or self._last_word is not None:
                 raise CellLost(f"cell {self.cell_id} ended without a last word.", fix="Its end says why; run it again.")
-            if time.perf_counter() < hot_until:
+            if time.perf_counter() < self._hot_until:
                 time.sleep(HOT_STEP_S)
-            else:
-                await anyio.sleep(idle_s)
-                idle_s = min(idle_s * 1.05, IDLE_MOST_S)
+                continue
+            self._answered = anyio.Event()
+            with anyio.move_on_after(idle_s):
+                await self._answered.wait()
+            idle_s = IDLE_S if self._answered.is_set() else min(idle_s * 1.05, IDLE_MOST_S)
 
     def _poll(self) -> CellFrame | None:
         assert self._watch is not None
@@ -237,10 +240,18 @@ class Cell:
             ValueError: it is larger than a value may be; answer with an error instead.
         """
         self._launch.link.send_ok(number, encoded)
+        self._expect_more()
 
     async def reply_error(self, number: int, type_name: str, message: str, traceback: str = "") -> None:
         """Answer a call with an error, raised in the program as CallError."""
         self._launch.link.send_error(number, type_name=type_name, message=message, traceback=traceback)
+        self._expect_more()
+
+    def _expect_more(self) -> None:
+        """The program goes on: what it says next is waited for closely, also by a `receive` that waits already."""
+        self._hot_until = time.perf_counter() + HOT_S
+        if self._answered is not None:
+            self._answered.set()
 
     async def reply_stop(self, number: int, reason: str) -> None:
         """End the program at this call, without an answer."""
