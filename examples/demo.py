@@ -7,7 +7,6 @@ summary, and exit 1 if anything was not as expected. Inputs are made once, below
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -193,6 +192,7 @@ def main() -> int:
     """Tell the whole story; 0 when everything was as expected."""
     started = time.monotonic()
     sys.path.insert(0, str(ROOT))
+    from engine.settings import load
     from examples import inputs
 
     story = Story()
@@ -208,9 +208,8 @@ def main() -> int:
     for good, what in story.findings:
         print(f"   {'✓' if good else '✗'} {what}")
     wrong = sum(not good for good, _ in story.findings)
-    home = os.environ.get("CLOCHE_HOME", "the user data directory")
     print(f"\n{len(story.findings)} findings, {wrong} not as expected, {time.monotonic() - started:.0f} s.")
-    print(f"Records are in {home}: `cloche runs list`.")
+    print(f"Records are in {load().home}: `cloche runs list`.")
     return 1 if wrong else 0
 
 
