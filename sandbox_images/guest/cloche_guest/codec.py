@@ -45,6 +45,10 @@ Resolve = Callable[[str], type]
 """Finds a package's class by `module:qualified.name`; raises CodecError when there is none of that kind."""
 
 
+_TEXT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+"""One for all: `json.dumps` would make a new encoder for each of the dozen texts of a call."""
+
+
 class CodecError(ValueError):
     """A value that has no encoding, or text that is no encoding; `path` says where inside the value, e.g. `$.rows[3].when`."""
 
@@ -109,7 +113,7 @@ def check(encoded: Any) -> Any:
 
 def text(encoded: Any) -> str:
     """JSON text of an encoded value for storage and transport: compact, UTF-8, dict order kept."""
-    return json.dumps(encoded, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return _TEXT.encode(encoded)
 
 
 def canonical(encoded: Any) -> bytes:

@@ -124,7 +124,7 @@ class Control:
         if self._due_since is None:
             return min(float(IDLE_MS), until_deadline)
         waited = now - self._due_since
-        return min(0.1 if waited < 0.001 else 1.0 if waited < 0.02 else 2.0, until_deadline)
+        return min(0.1 if waited < 0.004 else 1.0 if waited < 0.02 else 2.0, until_deadline)
 
     def _wait(self, sources: Mapping[int, Source], patience_ms: float) -> None:
         poll = select.poll()
