@@ -17,7 +17,7 @@ import anyio
 from engine.app import App, open_app
 from engine.files import make_directory, remove_tree
 from engine.settings import load
-from sandbox_images.store import ensure_built
+from sandbox_images import store
 from tests.helpers.publishing import package_files, write_package
 from tests.helpers.sandbox import CACHE, nothing_left
 
@@ -57,14 +57,14 @@ def scratch() -> Iterator[Path]:
 @contextmanager
 def published(root: Path) -> Iterator[App]:
     """An application with the cell image loaded, runc as its runtime, and the packages `TRIVIAL` and `CALLS` published."""
-    image = ensure_built(CACHE / "home", cache=CACHE / "debs", fall_back=True)
+    image = store.ensure_built(CACHE / "home", cache=CACHE / "debs", fall_back=True)
     environ = {
         "CLOCHE_HOME": str(root / "home"),
         "CLOCHE_RUNTIME": "runc",
         "DOCKER_HOST": os.environ.get("DOCKER_HOST", ""),
     }
     with open_app(load(environ)) as app, nothing_left(app.sandbox):
-        anyio.run(app.import_image, image.path)
+        anyio.run(app.images.adopt, image.path)
         calls = {**package_files(CALLS), "workflow.py": _CALLS, "tests/test_workflow.py": _CALLS_TEST}
         for name, files in ((TRIVIAL, package_files(TRIVIAL)), (CALLS, calls)):
             anyio.run(app.publish, write_package(root / "candidates", name, files))
