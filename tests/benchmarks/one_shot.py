@@ -16,10 +16,10 @@ from engine.agents import open_handlers
 from engine.app import App
 from engine.catalog.snapshots import PinnedSnapshot
 from engine.ids import new_run_id, new_seed
+from engine.run.folder import Run
 from engine.run.lifecycle import drive
 from engine.run.spec import RunSpec
 from engine.run.status import Status
-from engine.run.folder import Run
 from engine.sandbox.cell import open_cell
 from engine.sandbox.policy import ENTRYPOINT
 from tests.benchmarks.figures import Figure, Target, compare
