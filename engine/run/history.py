@@ -5,7 +5,6 @@ The fold refuses events that cannot have been written in this order; it decides 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -234,15 +233,3 @@ class History:
         if of not in self.records:
             raise Inconsistent(f"is about the call {of}, which was never started")
         return self.records[of]
-
-
-def fold(lines: Iterable[Line]) -> History:
-    """All lines, in order.
-
-    Raises:
-        Inconsistent: as `History.apply`.
-    """
-    history = History()
-    for line in lines:
-        history.apply(line)
-    return history

@@ -10,7 +10,6 @@ from cloche_guest import codec
 
 from engine.errors import EngineFailure
 from engine.files import write_atomic
-from engine.run.blobs import text_of
 from engine.run.events import CallCompleted, CallFailed, CallStarted, ErrorText
 from engine.run.folder import Run, read_state
 from engine.run.history import Generation, History, Record
@@ -247,8 +246,3 @@ def result_of(run: Run) -> Any:
     _, history = run.read()
     end = history.finished
     return None if end is None or end.status is not Status.COMPLETED else run.value(end.result, end.blob)
-
-
-def size_of(encoded: Any) -> int:
-    """Bytes of an encoded value's text."""
-    return len(text_of(encoded))

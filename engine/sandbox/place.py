@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from engine.files import is_locked, make_directory, remove_tree, storage, write_all
 
@@ -88,14 +88,6 @@ class Place:
     def leave(self) -> None:
         """The container may still be there: give the ownership up, for the reaper."""
         os.close(self._descriptor)
-
-
-def read_intent(path: Path) -> Intent | None:
-    """What a cell directory says, or None when it holds no readable record."""
-    try:
-        return Intent.model_validate_json((path / RECORD).read_bytes())
-    except (OSError, ValidationError):
-        return None
 
 
 def owned(path: Path) -> bool:

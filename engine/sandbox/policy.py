@@ -250,14 +250,6 @@ class CellPolicy:
         """One device of the host."""
         return replace(self, devices=(*self.devices, path))
 
-    def with_runtime(self, runtime: Runtime) -> CellPolicy:
-        """Another OCI runtime, everything else as it is."""
-        return replace(self, runtime=runtime)
-
-    def with_limits(self, limits: Limits) -> CellPolicy:
-        """Other limits inside."""
-        return replace(self, limits=limits)
-
     @property
     def digest(self) -> str:
         """SHA-256 of everything in it but the group of the owner; equal policies have equal digests on every machine."""

@@ -22,7 +22,7 @@ from engine.run.events import (
     RunFinished,
     RunStarted,
 )
-from engine.run.history import History, Inconsistent, fold
+from engine.run.history import History, Inconsistent
 from engine.run.replay import AskPerson, Diverged, Execute, OnUnknown, Replay, Step, Why, decide, unasked
 from engine.run.status import Status
 
@@ -53,7 +53,10 @@ def history(*generations: list[Event]) -> History:
     for number, generation in enumerate(generations, start=1):
         events.append((number, RunStarted(pid=1, host="h")))
         events += [(number, event) for event in generation]
-    return fold(Line(seq, float(seq), g, event, FIRST_HASH) for seq, (g, event) in enumerate(events, start=1))
+    found = History()
+    for seq, (g, event) in enumerate(events, start=1):
+        found.apply(Line(seq, float(seq), g, event, FIRST_HASH))
+    return found
 
 
 def step(found: History, asked: CallKey, **options: Any) -> Step:
