@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, TypeVar
 
-import structlog
 import typer
 from typer.exceptions import TyperException
 
@@ -17,7 +16,6 @@ from engine import settings as settings_module
 from engine.app import App, open_app
 from engine.errors import ClocheError, EngineFailure, UsageError
 from engine.files import make_directory, write_atomic
-from engine.settings import Settings
 
 root = typer.Typer(
     name="cloche",
@@ -27,6 +25,8 @@ root = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+T = TypeVar("T")
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object (docs/reference/json.md).")]
 
@@ -42,10 +42,15 @@ def options(
 def application(*, as_json: bool) -> Iterator[App]:
     """The object graph for one command; also decides how the command prints."""
     output.mode.json = as_json
-    settings = settings_module.load()
-    _configure_log(settings)
-    with open_app(settings) as app:
+    with open_app() as app:
         yield app
+
+
+def awaited(work: Callable[[], Awaitable[T]]) -> T:
+    """What a coroutine function gives, from an event loop of its own."""
+    import anyio
+
+    return anyio.run(work)
 
 
 def tree() -> typer.Typer:
@@ -76,7 +81,7 @@ def invoke(argv: list[str]) -> int:
     except typer.Abort:
         return 130
     except ClocheError as error:
-        return output.failed(error, details=getattr(error, "details", None))
+        return output.failed(error)
     except Exception as error:  # noqa: BLE001 - the top: a bug is recorded, and told in one sentence
         return output.failed(_crash(error))
     return code if isinstance(code, int) else 0
@@ -92,17 +97,3 @@ def _crash(error: Exception) -> EngineFailure:
         sys.stderr.write(told)
         fix = "This is a bug; the details are above."
     return EngineFailure(f"{type(error).__name__}: {error}", fix=fix)
-
-
-def _configure_log(settings: Settings) -> None:
-    levels = {"debug": 10, "info": 20, "warning": 30, "error": 40}
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(levels[settings.log_level]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )

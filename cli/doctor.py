@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import anyio
-
 from cli import output
-from cli.app import Json, application
+from cli.app import Json, application, awaited
 
 MARKS = {"ok": "✓", "missing": "✗", "absent": "-"}
 
@@ -13,7 +11,7 @@ MARKS = {"ok": "✓", "missing": "✗", "absent": "-"}
 def doctor(as_json: Json = False) -> int:
     """Find out by trying whether cells can run here, and say what to do for each thing missing; exit 3 if one is."""
     with application(as_json=as_json) as app:
-        found = anyio.run(app.doctor)
+        found = awaited(app.doctor)
         missing = [finding for finding in found if finding.state == "missing"]
         if output.mode.json:
             output.data({"ok": not missing, "findings": [finding.to_dict() for finding in found]})

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import anyio
 import typer
 
 from cli import output
-from cli.app import Json, application
-from sandbox_images.archive import BuiltImage
+from cli.app import Json, application, awaited
+
+if TYPE_CHECKING:
+    from sandbox_images.archive import BuiltImage
 
 group = typer.Typer(help="The image that cells run in.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -56,22 +58,22 @@ def build(
 ) -> None:
     """Build the image from locked Debian packages, check it and load it into the engine."""
     with application(as_json=as_json) as app:
-        show_image(anyio.run(lambda: app.build_image(base=base, fall_back=fallback)), loaded=True)
+        show_image(awaited(partial(app.images.build, base=base, fall_back=fallback)), loaded=True)
 
 
 @group.command()
 def show(as_json: Json = False) -> None:
     """Show the current image."""
     with application(as_json=as_json) as app:
-        image = app.image()
-        show_image(image, loaded=anyio.run(app.image_is_loaded, image))
+        image = app.images.current()
+        show_image(image, loaded=awaited(partial(app.images.is_loaded, image)))
 
 
 @group.command()
 def export(file: Annotated[Path, typer.Argument(help="Archive to write.")], as_json: Json = False) -> None:
     """Write the current image to a file that `image import` of another machine takes."""
     with application(as_json=as_json) as app:
-        image = app.export_image(file)
+        image = app.images.export(file)
         if output.mode.json:
             output.data(described(image))
         else:
@@ -84,7 +86,7 @@ def import_(
 ) -> None:
     """Check an exported image, every layer of it, and make it the current one."""
     with application(as_json=as_json) as app:
-        show_image(anyio.run(app.import_image, file), loaded=True)
+        show_image(awaited(partial(app.images.adopt, file)), loaded=True)
 
 
 @group.command("lock")
@@ -94,8 +96,8 @@ def lock_(
 ) -> None:
     """Show the locked versions, or move them to what the mirror has now and show what changed."""
     with application(as_json=as_json) as app:
-        changed = app.update_image_lock() if update else ()
-        locked = app.image_lock()
+        changed = app.images.update_lock() if update else ()
+        locked = app.images.locked_versions()
         if output.mode.json:
             changes = [{"name": change.name, "old": change.old, "new": change.new} for change in changed]
             output.data({"ok": True, "packages": locked, "changed": changes})

@@ -58,11 +58,11 @@ def data(value: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def failed(error: ClocheError, *, details: dict[str, Any] | None = None) -> int:
+def failed(error: ClocheError) -> int:
     """Report an error in the form of this command; returns its exit code."""
     if mode.json:
         told_error = {"code": error.code, "message": error.message, "fix": error.fix, "exit": error.exit_code}
-        data({"ok": False, "error": told_error, **(details or {})})
+        data({"ok": False, "error": told_error, **error.details()})
     else:
         told(error.message, fix=error.fix)
     return error.exit_code

@@ -5,19 +5,17 @@ from __future__ import annotations
 import getpass
 import time
 from functools import partial
-from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-import anyio
 import typer
 from cloche_guest import codec
 
 from cli import output
-from cli.app import Json, application
+from cli.app import Json, application, awaited
 from cli.run_text import counts, headline, rendered
 from engine.app import App
-from engine.errors import EngineFailure, NotFound, UsageError
+from engine.errors import NotFound
 from engine.run.replay import OnUnknown
 from engine.run.status import Status
 from engine.run.view import RunView
@@ -104,7 +102,7 @@ def list_(
 ) -> int:
     """List runs, newest first."""
     with application(as_json=as_json) as app:
-        views, broken = _views(app, session, limit)
+        views, broken = app.views(session=session, limit=limit)
         if output.mode.json:
             rows = [_row(view) for view in views]
             output.data(
@@ -140,26 +138,6 @@ def _row(view: RunView) -> dict[str, Any]:
     return {**{name: told[name] for name in names}, "generations": len(view.generations), "counts": counts(view)}
 
 
-def _views(app: App, session: str, limit: int) -> tuple[list[RunView], list[EngineFailure]]:
-    runs, broken = app.runs.list(session=session)
-    views = []
-    for run in runs[:limit]:
-        try:
-            views.append(app.view(run.run_id))
-        except EngineFailure as error:
-            broken.append(error)
-    return views, broken
-
-
-def _chosen(app: App, run_id: str) -> str:
-    if run_id:
-        return run_id
-    runs, _ = app.runs.list()
-    if not runs:
-        raise NotFound("there is no run yet.", fix="`cloche workflows run ID` makes one.")
-    return runs[0].run_id
-
-
 @group.command()
 def show(
     run_id: RunId = "",
@@ -168,7 +146,7 @@ def show(
 ) -> int:
     """Show one run: what it called, what that gave, how it ended."""
     with application(as_json=as_json) as app:
-        view = app.view(_chosen(app, run_id))
+        view = app.view(run_id or app.runs.newest().run_id)
         if output.mode.json:
             output.data(described(app, view, value=result))
         elif result:
@@ -186,7 +164,7 @@ def show(
 def watch(run_id: RunId = "", as_json: Json = False) -> int:
     """Follow a run until it ends; returns its exit code."""
     with application(as_json=as_json) as app:
-        chosen, told = _chosen(app, run_id), ""
+        chosen, told = run_id or app.runs.newest().run_id, ""
         while True:
             view = app.view(chosen)
             now = f"{view.status.value}: {view.calls_made} calls, {view.executions} of {view.cap} executions"
@@ -211,9 +189,9 @@ def logs(
 ) -> int:
     """Print what the program wrote; what was cut is said in place."""
     with application(as_json=as_json) as app:
-        run = app.runs.open(_chosen(app, run_id))
-        stream = "stderr" if stderr else "stdout"
-        text = _read_log(run.folder / "logs" / f"{stream}.log")
+        run = app.runs.open(run_id) if run_id else app.runs.newest()
+        stream: Literal["stdout", "stderr"] = "stderr" if stderr else "stdout"
+        text = run.log_text(stream)
         if output.mode.json:
             output.data({"ok": True, "run_id": run.run_id, "stream": stream, "text": text})
         elif text:
@@ -221,15 +199,6 @@ def logs(
         else:
             output.note(f"run {run.run_id} wrote nothing to {stream}.")
         return 0
-
-
-def _read_log(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8", "backslashreplace")
-    except FileNotFoundError:
-        return ""
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
 
 
 @group.command()
@@ -242,8 +211,8 @@ def resume(
         ),
     ] = None,
     raise_cap: Annotated[
-        int, typer.Option("--raise-cap", min=0, help="Go on with a capped run up to N executions.")
-    ] = 0,
+        int | None, typer.Option("--raise-cap", min=1, metavar="N", help="Go on with a capped run up to N executions.")
+    ] = None,
     accept_divergence: Annotated[
         bool,
         typer.Option("--accept-divergence", help="Execute a call that differs from the record instead of stopping."),
@@ -256,19 +225,20 @@ def resume(
             app.resume,
             run_id,
             on_unknown=on_unknown,
-            raise_cap=raise_cap or None,
+            raise_cap=raise_cap,
             accept_divergence=accept_divergence,
+            by=person(),
             progress=progress,
             tell=output.confide,
         )
-        return finish(app, anyio.run(resumed))
+        return finish(app, awaited(resumed))
 
 
 @group.command()
 def cancel(run_id: NamedRun, as_json: Json = False) -> int:
     """Cancel a run for good, whoever executes it."""
     with application(as_json=as_json) as app:
-        view = anyio.run(partial(app.cancel, run_id, by=_person()))
+        view = awaited(partial(app.cancel, run_id, by=person()))
         if output.mode.json:
             output.data(described(app, view))
         else:
@@ -276,7 +246,8 @@ def cancel(run_id: NamedRun, as_json: Json = False) -> int:
         return 0 if view.status is Status.CANCELLED else 1
 
 
-def _person() -> str:
+def person() -> str:
+    """Who gives this command, for the record; "" where the machine does not know."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -5,11 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import anyio
 import typer
 
 from cli import output
-from cli.app import Json, application
+from cli.app import Json, application, awaited
 
 group = typer.Typer(help="The sandbox: attack it and see.", no_args_is_help=True, rich_markup_mode=None)
 cells = typer.Typer(help="Cells of this home.", no_args_is_help=True, rich_markup_mode=None)
@@ -25,7 +24,7 @@ def probe(as_json: Json = False) -> int:
     """Attack a cell. Each attempt is also made in an unprotected container, where it must get through; exit 3 otherwise."""
     with application(as_json=as_json) as app:
         progress = output.note if output.on_terminal() else None
-        report = anyio.run(partial(app.probe, progress=progress))
+        report = awaited(partial(app.probe, progress=progress))
         if output.mode.json:
             rows = [row.to_dict() for row in report.rows]
             output.data({"ok": report.held, "runtime": report.runtime, "image_id": report.image_id, "attempts": rows})

@@ -8,16 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import anyio
 import typer
 
 from cli import output
-from cli.app import Json, application
-from cli.runs import Progress, finish
-from engine.errors import UsageError
-from engine.gate.checks import EvidenceMissing, TestsFailed
-from engine.package.contract import Diagnostic, Severity
-from engine.package.validate import InvalidCandidate, Validation
+from cli.app import Json, application, awaited
+from cli.runs import Progress, finish, person
+from engine.errors import GateRefused, InvalidPackage, UsageError
 from engine.run.replay import OnUnknown
 
 TASK_BYTES = 1024 * 1024
@@ -31,24 +27,25 @@ Directory = Annotated[Path, typer.Argument(help="The package's directory.", meta
 Repin = Annotated[bool, typer.Option("--repin", help="Pin all dependencies to their active revisions.")]
 
 
-def show_diagnostics(diagnostics: tuple[Diagnostic, ...]) -> None:
+def show_diagnostics(diagnostics: list[dict[str, Any]]) -> None:
     """One line per diagnostic and one for what to do, as compilers print them."""
     for item in diagnostics:
-        place = f"{item.file}:{item.line}" if item.line else item.file or "(package)"
-        output.line(f"{place}: {item.severity.value} [{item.rule}] {item.message}")
-        output.line(f"    → {item.fix}")
+        place = f"{item['file']}:{item['line']}" if item["line"] else item["file"] or "(package)"
+        output.line(f"{place}: {item['severity']} [{item['rule']}] {item['message']}")
+        output.line(f"    → {item['fix']}")
 
 
 @group.command()
 def validate(directory: Directory, as_json: Json = False) -> int:
     """Check a directory against the package contract. Only reads; no test is run."""
     with application(as_json=as_json) as app:
-        found: Validation = app.validate(directory)
+        found = app.validate(directory)
+        told = found.to_dict()
         if output.mode.json:
-            output.data(found.to_dict())
+            output.data(told)
         else:
-            show_diagnostics(found.diagnostics)
-            errors = sum(item.severity is Severity.error for item in found.diagnostics)
+            show_diagnostics(told["diagnostics"])
+            errors = sum(item["severity"] == "error" for item in told["diagnostics"])
             warnings = len(found.diagnostics) - errors
             verdict = "keeps the contract" if found.ok else "breaks the contract"
             output.note(f"{directory}: {verdict} ({errors} errors, {warnings} warnings). No test was run.")
@@ -60,9 +57,10 @@ def run_tests(directory: Directory, repin: Repin = False, as_json: Json = False)
     """Run a package's behaviour tests in a cell, exactly as publication does; publishes nothing."""
     with application(as_json=as_json) as app:
         try:
-            gated = anyio.run(partial(app.test, directory, repin=repin))
-        except (InvalidCandidate, TestsFailed, EvidenceMissing) as refused:
-            return _refused(refused)
+            gated = awaited(partial(app.test, directory, repin=repin))
+        except (InvalidPackage, GateRefused) as refused:
+            _show_refusal(refused)
+            raise
         statement = json.loads(gated.report.to_json())
         if output.mode.json:
             output.data({"ok": True, "workflow_id": gated.workflow_id, "tree_id": gated.tree_id, "report": statement})
@@ -81,9 +79,10 @@ def publish(
     """Validate and test a package, and commit exactly the tested bytes as one revision."""
     with application(as_json=as_json) as app:
         try:
-            published = anyio.run(partial(app.publish, directory, replace=replace, repin=repin))
-        except (InvalidCandidate, TestsFailed, EvidenceMissing) as refused:
-            return _refused(refused)
+            published = awaited(partial(app.publish, directory, replace=replace, repin=repin))
+        except (InvalidPackage, GateRefused) as refused:
+            _show_refusal(refused)
+            raise
         revision = published.revision
         if output.mode.json:
             told = {"workflow_id": revision.workflow_id, "revision": revision.revision, "tree_id": revision.tree_id}
@@ -106,15 +105,13 @@ def publish(
         return 0
 
 
-def _refused(refused: InvalidCandidate | TestsFailed | EvidenceMissing) -> int:
-    if isinstance(refused, InvalidCandidate):
-        if not output.mode.json:
-            show_diagnostics(refused.diagnostics)
-        return output.failed(refused, details={"diagnostics": [item.to_dict() for item in refused.diagnostics]})
-    statement = refused.report.to_dict()
+def _show_refusal(refused: InvalidPackage | GateRefused) -> None:
+    """For people, what `--json` has beside the error."""
     if not output.mode.json:
-        show_report(statement)
-    return output.failed(refused, details={"report": statement})
+        details = refused.details()
+        show_diagnostics(details.get("diagnostics", []))
+        if "report" in details:
+            show_report(details["report"])
 
 
 def show_report(statement: dict[str, Any]) -> None:
@@ -175,9 +172,7 @@ def show(reference: Reference, as_json: Json = False) -> int:
         for name in ("revision", "tree_id", "published_at"):
             output.line(f"  {name:13} {told[name]}")
         output.line(f"  {'keywords':13} {', '.join(package.summary.keywords)}")
-        output.line(
-            f"  {'permissions':13} {', '.join(package.summary.permissions) or 'workspace.read (none declared)'}"
-        )
+        output.line(f"  {'permissions':13} {', '.join(package.summary.permissions) or 'none'}")
         for name, pin in package.summary.pins.items():
             output.line(f"  {'pins':13} {name} {pin}")
         output.line(f"  {'gate':13} {_gate_line(report)}")
@@ -274,10 +269,11 @@ def run(
             model=model,
             on_unknown=on_unknown,
             session=session,
+            by=person(),
             progress=progress,
             tell=output.confide,
         )
-        return finish(app, anyio.run(started))
+        return finish(app, awaited(started))
 
 
 def read_task(task: str, task_file: str) -> str:

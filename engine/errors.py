@@ -23,7 +23,7 @@ Program failed, sandbox failed and engine failed are different branches and neve
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class ClocheError(Exception):
@@ -36,6 +36,10 @@ class ClocheError(Exception):
         super().__init__(message)
         self.message = message
         self.fix = fix
+
+    def details(self) -> dict[str, Any]:
+        """What belongs to the failure beside its sentence, as fields of the public JSON form (docs/reference/json.md)."""
+        return {}
 
 
 class UsageError(ClocheError):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from engine.catalog.snapshots import PinnedSnapshot
 from engine.clock import Clock
@@ -55,6 +55,10 @@ class TestsFailed(GateRefused):
         )
         self.report = report
 
+    def details(self) -> dict[str, Any]:
+        """`report`: the statement of a gate that did not pass."""
+        return {"report": self.report.to_dict()}
+
 
 class EvidenceMissing(GateRefused):
     """The tests passed, but do not exercise the entry, and here that is required."""
@@ -67,6 +71,10 @@ class EvidenceMissing(GateRefused):
             fix="Add a test that calls the entry and checks what it returns or does.",
         )
         self.report = report
+
+    def details(self) -> dict[str, Any]:
+        """`report`: the statement of a gate that did not pass."""
+        return {"report": self.report.to_dict()}
 
 
 async def gate(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from engine.errors import InvalidPackage
 from engine.package.cases import list_cases
@@ -38,7 +39,7 @@ class Validation:
         """True when the candidate satisfies the contract; warnings do not count."""
         return self.package is not None
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """The public JSON form. `executed_tests` is always false: nothing was executed."""
         return {
             "ok": self.ok,
@@ -66,6 +67,10 @@ class InvalidCandidate(InvalidPackage):
         )
         self.workflow_id = workflow_id
         self.diagnostics = diagnostics
+
+    def details(self) -> dict[str, Any]:
+        """`diagnostics`: all of them."""
+        return {"diagnostics": [found.to_dict() for found in self.diagnostics]}
 
 
 def validate(candidate: Candidate, *, authored: bool = False) -> Validation:
