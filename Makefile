@@ -44,6 +44,7 @@ check: $(READY) ## format, lint, types, import layers and the tests that need no
 	$(VENV)/bin/ruff format --check $(CODE)
 	$(VENV)/bin/ruff check $(CODE)
 	$(VENV)/bin/mypy
+	$(VENV)/bin/mypy .ci/engine.py
 	$(VENV)/bin/lint-imports
 	$(PY) -m pytest tests/unit tests/contract $(PYTEST_ARGS)
 

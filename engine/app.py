@@ -4,65 +4,56 @@
         published = anyio.run(app.publish, Path("examples/requirements_parse"))
         view = anyio.run(app.run, "requirements_parse", "anyio==4.9.0")
         print(view.status, app.result(view.run_id))
+        for entry in app.catalog.list().entries:
+            print(entry.workflow_id, entry.revision)
 
 Reading is synchronous; whatever opens a cell is a coroutine, best run in an event loop of its own (see `engine.sandbox.cell`).
-Errors are those of `engine.errors`. This module composes; it decides nothing that a layer below could decide.
+Errors are those of `engine.errors`. This module composes; it decides nothing that a layer below could decide. It loads a layer
+when something of it is first used, because most commands need one or two of them.
 """
 
 from __future__ import annotations
 
-import shutil
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, contextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from anyio import to_thread
-
-from engine.agents import open_handlers
-from engine.catalog.repos import Catalog
-from engine.catalog.snapshots import PinnedSnapshot, Snapshots
+from engine import log
 from engine.clock import Clock, SystemClock
-from engine.doctor import Finding, examine
-from engine.errors import CellLost, NotFound, RunCancelled, UsageError
-from engine.files import make_directory, storage
-from engine.gate.publish import ReportMissing, Services, gate_directory, read_gate_report
-from engine.gate.publish import publish as publish_directory
-from engine.ids import SESSION_ID, new_run_id, new_seed
-from engine.models.provider import Tell, open_model
-from engine.package.contract import GatedPackage, PublishedRevision
-from engine.package.freeze import freeze
-from engine.package.validate import Validation, validate
-from engine.run.calls import CallHandler
-from engine.run.decisions import cancel as cancel_run
-from engine.run.folder import Run
-from engine.run.generation import Choices, Limits
-from engine.run.lifecycle import drive
-from engine.run.projection import result_of, view_of
-from engine.run.replay import OnUnknown
-from engine.run.spec import RunSpec
-from engine.run.status import Status
-from engine.run.store import RunStore
-from engine.run.view import RunView
-from engine.sandbox.cell import Cell, open_cell
-from engine.sandbox.docker import ImageMissing
-from engine.sandbox.probes import ProbeReport, probe
-from engine.sandbox.reaper import ListedCell, Reaped
-from engine.sandbox.service import Sandbox
+from engine.errors import CellLost, EngineFailure, NotFound, UsageError
+from engine.files import make_directory
 from engine.settings import Settings, load
-from sandbox_images import build as image_build
-from sandbox_images import lockfile, store
-from sandbox_images.archive import BuiltImage
-from sandbox_images.guest_files import guest_digest, guest_root, guest_tree
-from sandbox_images.verify import verify_archive
 
-PERSON = frozenset({"workspace.read", "workspace.write", "workspace.exec", "ask"})
-"""What a person's session grants; `program:<name>` is granted too, `network` is not."""
+if TYPE_CHECKING:
+    from engine.catalog.repos import Catalog
+    from engine.catalog.snapshots import PinnedSnapshot, Snapshots
+    from engine.doctor import Finding
+    from engine.gate.cells import GateCell
+    from engine.gate.publish import Services
+    from engine.images import Images
+    from engine.models.provider import Tell
+    from engine.package.contract import GatedPackage, PublishedRevision
+    from engine.package.validate import Validation
+    from engine.run.calls import CallHandler
+    from engine.run.folder import Run
+    from engine.run.generation import Choices
+    from engine.run.store import RunStore
+    from engine.run.view import RunView
+    from engine.sandbox.cell import Cell
+    from engine.sandbox.probes import ProbeReport
+    from engine.sandbox.reaper import ListedCell, Reaped
+    from engine.sandbox.service import Sandbox
 
-Watch = Callable[[RunView], None]
+    Watch = Callable[[RunView], None]
+
+T = TypeVar("T")
+
+SNAPSHOT_KEPT = timedelta(days=1)
+"""How long a snapshot that no run was made from is kept after it was last asked for; it can be made again."""
 
 
 @dataclass(frozen=True)
@@ -78,19 +69,19 @@ class Published:
 def open_app(settings: Settings | None = None, *, clock: Clock | None = None) -> Iterator[App]:
     """The object graph for these settings (default: environment and settings.toml), closed when the block is left.
 
-    Nothing is asked of the container engine before a method needs it.
+    Nothing is asked of the container engine before a method needs it. Events from `settings.log_level` on go to stderr.
 
     Raises:
         UsageError: a setting is unusable. StorageFull, EngineFailure: the home cannot be made.
     """
     chosen = settings or load()
+    log.show_from(chosen.log_level)
     make_directory(chosen.home)
-    time_source = clock or SystemClock()
-    app = App(chosen, time_source, Sandbox.from_settings(chosen, time_source))
+    app = App(chosen, clock or SystemClock())
     try:
         yield app
     finally:
-        app.sandbox.engine.close()
+        app.close()
 
 
 @dataclass
@@ -99,45 +90,75 @@ class App:
 
     settings: Settings
     clock: Clock
-    sandbox: Sandbox
-    catalog: Catalog = field(init=False)
-    snapshots: Snapshots = field(init=False)
-    runs: RunStore = field(init=False)
     _image_id: str = ""
 
-    def __post_init__(self) -> None:
-        self.catalog = Catalog(self.settings.home)
-        self.snapshots = Snapshots(self.settings.home, self.catalog)
-        self.runs = RunStore(self.settings.home, clock=self.clock)
+    @cached_property
+    def catalog(self) -> Catalog:
+        """The published packages: `list`, `show`, `log`, `diff`, `files`, `resolve`."""
+        from engine.catalog.repos import Catalog
+
+        return Catalog(self.settings.home)
+
+    @cached_property
+    def snapshots(self) -> Snapshots:
+        """The read-only trees that runs and gates get copies of."""
+        from engine.catalog.snapshots import Snapshots
+
+        return Snapshots(self.settings.home, self.catalog)
+
+    @cached_property
+    def runs(self) -> RunStore:
+        """The runs of this home as folders: `open`, `newest`, `list`."""
+        from engine.run.store import RunStore
+
+        return RunStore(self.settings.home, clock=self.clock)
+
+    @cached_property
+    def sandbox(self) -> Sandbox:
+        """The container engine, and the cells of this home on it."""
+        from engine.sandbox.service import Sandbox
+
+        return Sandbox.from_settings(self.settings, self.clock)
+
+    @cached_property
+    def images(self) -> Images:
+        """The cell image: `current`, `build`, `export`, `adopt`, `locked_versions`, `update_lock`."""
+        from engine.images import Images
+
+        return Images(self.settings.home, self.sandbox.engine)
+
+    def close(self) -> None:
+        """Close the connections to the engine; `open_app` does it."""
+        if "sandbox" in vars(self):
+            self.sandbox.engine.close()
 
     # packages
 
     def validate(self, directory: Path, *, authored: bool = False) -> Validation:
         """Every diagnostic of a directory; reads only, runs nothing. Raises NotFound or UsageError for no directory."""
+        from engine.package.freeze import freeze
+        from engine.package.validate import validate
+
         return validate(freeze(directory), authored=authored)
 
     async def test(self, directory: Path, *, repin: bool = False) -> GatedPackage:
         """Run a package's behaviour tests as publication does; publishes nothing. Raises as `engine.gate.publish.publish`."""
-        self.validate_first(directory)
-        await self.ready()
+        from engine.gate.publish import gate_directory
+
         return await gate_directory(directory, services=self._services(), repin=repin)
 
     async def publish(self, directory: Path, *, replace: bool = False, repin: bool = False) -> Published:
         """Publish a package whose tests pass in the sandbox. Raises as `engine.gate.publish.publish`."""
-        self.validate_first(directory)
-        await self.ready()
-        revision = await publish_directory(directory, services=self._services(), replace=replace, repin=repin)
+        from engine.gate.publish import publish, read_gate_report
+
+        revision = await publish(directory, services=self._services(), replace=replace, repin=repin)
         report = read_gate_report(self.catalog, revision.workflow_id, revision.revision)
         return Published(revision, report, self._notes(revision))
 
-    def validate_first(self, directory: Path) -> None:
-        """Tell what is wrong with a directory before anything is asked of an engine. Raises InvalidCandidate."""
-        from engine.package.validate import require_valid
-
-        require_valid(freeze(directory))
-
     def gate_report(self, workflow_id: str, revision: str) -> dict[str, Any] | None:
         """The statement kept with a revision; None when there is none. For reading; nothing trusts it."""
+        from engine.gate.publish import ReportMissing, read_gate_report
+
         try:
             return read_gate_report(self.catalog, workflow_id, revision)
         except ReportMissing:
@@ -150,10 +171,17 @@ class App:
         return ()
 
     def _services(self) -> Services:
+        from engine.gate.publish import Services
+
         return Services(self.catalog, self.snapshots, self._gate_cell, self.settings, self.clock)
 
-    def _gate_cell(self) -> AbstractAsyncContextManager[Cell]:
-        return open_cell(self.sandbox, image_id=self._image_id, kind="gate", deadline_s=self.settings.gate_timeout_s)
+    @asynccontextmanager
+    async def _gate_cell(self) -> AsyncIterator[GateCell]:
+        """The engine is asked for nothing before a package came so far that it needs a cell."""
+        from engine.gate.sandbox_cells import SandboxCells
+
+        async with SandboxCells(self.sandbox, await self.ready())() as cell:
+            yield cell
 
     # runs
 
@@ -166,29 +194,33 @@ class App:
         model: str = "",
         on_unknown: str | None = None,
         session: str = "default",
+        by: str = "",
         progress: Watch | None = None,
         tell: Tell | None = None,
     ) -> RunView:
         """Execute `ID[@REV]` with `task` in a new run; returns its view whatever its status.
 
-        `workspace`: directory that the file calls see (default: the current one). `progress` gets a view at most
-        every 500 ms; `tell` gets what only the owner's terminal may show (a prompt that no scripted reply fits).
+        `task`: any value that calls can hold (docs/reference/codec.md). `workspace`: directory that the file calls see
+        (default: the current one). `on_unknown`: `rerun` or `halt`, see docs/concepts/runs.md. `by`: who decided that, for the
+        record. `progress` gets a view at most every 500 ms; `tell` gets what only the owner's terminal may show (a prompt
+        that no scripted reply fits).
 
         Raises:
-            NotFound, NotAuthorised, CorruptEntry: about the package. UsageError: workspace, model or session.
+            NotFound, NotAuthorised, CorruptEntry: about the package.
+            UsageError: task, workspace, model, session or `on_unknown`.
             SandboxUnavailable: there is no engine or image; no run was made.
             StorageFull, EngineFailure: the record could not be written.
         """
-        workflow_id, revision = self.catalog.resolve(reference)
-        place = _directory(workspace or Path.cwd())
-        chosen_model = absolute_model(model or self.settings.model)
-        handlers = self._handlers(chosen_model, tell)
-        if not SESSION_ID.fullmatch(session):
-            raise UsageError(f"session {session!r} is no session name.", fix="Use a-z, 0-9, _ and -, at most 64.")
-        snapshot = await to_thread.run_sync(self.snapshots.for_revision, workflow_id, revision)
+        from engine.models.provider import absolute_model
+        from engine.run.start import Inputs, new_spec
+
+        choices = _choices(on_unknown, by=by)
+        chosen = absolute_model(model or self.settings.model)
+        inputs = Inputs.checked(task, session=session, workspace=workspace or Path.cwd(), model=chosen)
+        handlers = self._handlers(chosen, tell)
+        snapshot = await _in_thread(self.snapshots.for_revision, *self.catalog.resolve(reference))
         await self.ready()
-        spec = self._spec(snapshot, task=task, session=session, workspace=place, model=chosen_model)
-        choices = Choices(on_unknown=OnUnknown(on_unknown) if on_unknown else None)
+        spec = new_spec(snapshot, inputs, settings=self.settings, now=self.clock.now())
         return await self._drive(self.runs.create(spec), snapshot.path, handlers, choices, progress)
 
     async def resume(
@@ -198,46 +230,75 @@ class App:
         on_unknown: str | None = None,
         accept_divergence: bool = False,
         raise_cap: int | None = None,
+        by: str = "",
         progress: Watch | None = None,
         tell: Tell | None = None,
     ) -> RunView:
         """Go on with a run where it stopped, on its own snapshot and workspace; a completed one is returned as it is.
 
+        Nothing is chosen anew but the image: the current one, whose id the generation records.
+
         Raises:
             RunNotFound: there is none. RunCancelled: it was cancelled. RunOwned: another process executes it.
+            WorkspaceGone: its workspace is not there. UsageError: its model cannot be used, or a choice is none.
+            NotFound, NotAuthorised, CorruptEntry: its revision or one of its pins is not to be had any more.
             SandboxError: there is no cell to be had, or an old one could not be proven gone.
+            In all these cases the run is as it was.
         """
+        from engine.run.lifecycle import refuse_cancelled
+        from engine.run.projection import view_of
+        from engine.run.start import check_workspace
+        from engine.run.status import Status
+
         run = self.runs.open(run_id)
+        choices = _choices(on_unknown, by=by, accept_divergence=accept_divergence, raise_cap=raise_cap)
         standing = view_of(run)
         if standing.status is Status.COMPLETED:
             return standing
-        if standing.status is Status.CANCELLED:
-            raise RunCancelled(f"run {run_id} was cancelled.", fix="Start a new run.")
+        refuse_cancelled(run_id, standing.status)
+        check_workspace(run.spec)
         handlers = self._handlers(run.spec.model, tell)
-        snapshot = await to_thread.run_sync(self._snapshot_of, run)
+        snapshot = await _in_thread(self._snapshot_of, run)
         await self.ready()
-        choices = Choices(
-            on_unknown=OnUnknown(on_unknown) if on_unknown else None,
-            accept_divergence=accept_divergence,
-            raise_cap=raise_cap,
-        )
         return await self._drive(run, snapshot.path, handlers, choices, progress)
 
     async def cancel(self, run_id: str, *, by: str = "") -> RunView:
         """Cancel a run for good, whoever executes it. Raises RunNotFound, RunEndedAlready, SandboxError."""
-        return await cancel_run(self.runs.open(run_id), by=by, prove_gone=self._prove_gone)
+        from engine.run.decisions import cancel
+
+        return await cancel(self.runs.open(run_id), by=by, prove_gone=self._prove_gone)
 
     def view(self, run_id: str) -> RunView:
         """The run as it stands. Raises RunNotFound, JournalDamaged."""
+        from engine.run.projection import view_of
+
         return view_of(self.runs.open(run_id))
+
+    def views(self, *, session: str = "", limit: int | None = None) -> tuple[list[RunView], list[EngineFailure]]:
+        """The newest `limit` runs, of one session or of all, and what was wrong with those that cannot be read."""
+        from engine.run.projection import view_of
+
+        runs, broken = self.runs.list(session=session)
+        views = []
+        for run in runs[:limit]:
+            try:
+                views.append(view_of(run))
+            except EngineFailure as error:
+                broken.append(error)
+        return views, broken
 
     def result(self, run_id: str) -> Any:
         """The result of a completed run in codec form, else None. Raises RunNotFound, JournalDamaged."""
+        from engine.run.projection import result_of
+
         return result_of(self.runs.open(run_id))
 
     async def _drive(
         self, run: Run, snapshot: Path, handlers: Mapping[str, CallHandler], choices: Choices, watch: Watch | None
     ) -> RunView:
+        from engine.run.generation import Limits
+        from engine.run.lifecycle import drive
+
         return await drive(
             run,
             snapshot=snapshot,
@@ -250,6 +311,8 @@ class App:
         )
 
     def _run_cell(self, *, run_id: str, generation: int) -> AbstractAsyncContextManager[Cell]:
+        from engine.sandbox.cell import open_cell
+
         return open_cell(
             self.sandbox,
             image_id=self._image_id,
@@ -260,32 +323,10 @@ class App:
         )
 
     def _handlers(self, model: str, tell: Tell | None) -> Mapping[str, CallHandler]:
+        from engine.agents import open_handlers
+        from engine.models.provider import open_model
+
         return open_handlers(clock=self.clock, model=open_model(model, tell=tell) if model else None)
-
-    def _spec(self, snapshot: PinnedSnapshot, *, task: Any, session: str, workspace: Path, model: str) -> RunSpec:
-        from cloche_guest import codec
-
-        assert snapshot.revision is not None
-        declared = snapshot.summary().permissions
-        now = self.clock.now()
-        return RunSpec(
-            run_id=new_run_id(now),
-            session=session,
-            workflow_id=snapshot.workflow_id,
-            revision=snapshot.revision,
-            tree_id=snapshot.tree_id,
-            pins=dict(snapshot.pins),
-            snapshot_digest=snapshot.digest,
-            task=codec.encode(task),
-            seed=new_seed().hex(),
-            permissions=tuple(p for p in declared if p in PERSON or p.startswith("program:")),
-            workspace=str(workspace),
-            model=model,
-            cap=self.settings.cap,
-            active_s=self.settings.run_active_s,
-            total_s=self.settings.run_total_s,
-            created_at=now.timestamp(),
-        )
 
     def _snapshot_of(self, run: Run) -> PinnedSnapshot:
         snapshot = self.snapshots.for_revision(run.spec.workflow_id, run.spec.revision)
@@ -297,34 +338,44 @@ class App:
         return snapshot
 
     async def _prove_gone(self, cell_id: str) -> None:
-        await to_thread.run_sync(self.sandbox.reap)
-        listed = await to_thread.run_sync(self.sandbox.list_cells)
+        await _in_thread(self.sandbox.reap)
+        listed = await _in_thread(self.sandbox.list_cells)
         if any(cell.cell_id == cell_id and cell.container for cell in listed):
             raise CellLost(f"cell {cell_id} of a dead owner cannot be ended.", fix="Try `cloche cells reap`.")
 
     # sandbox
 
     async def ready(self) -> str:
-        """Image loaded, cells of dead owners ended; returns the image id. Called before every cell of this app.
+        """Image loaded, cells of dead owners ended, old snapshots removed; returns the image id. Asked before every cell.
 
         Raises:
             SandboxUnavailable: no engine, or no image. EngineTimeout: the engine hangs.
         """
         if not self._image_id:
-            image = self.image()
-            await to_thread.run_sync(self._load, image)
-            await to_thread.run_sync(self.sandbox.reap)
+            image = self.images.current()
+            await self.images.load(image)
+            await _in_thread(self.sandbox.reap)
+            await _in_thread(self._collect_snapshots)
             self._image_id = image.image_id
         return self._image_id
 
+    def _collect_snapshots(self) -> None:
+        def in_use() -> frozenset[str]:
+            return frozenset(run.spec.snapshot_digest for run in self.runs.list()[0])
+
+        self.snapshots.collect(in_use=in_use, before=self.clock.now() - SNAPSHOT_KEPT)
+
     async def doctor(self) -> list[Finding]:
         """Find out by trying what is there and what is missing."""
-        return await examine(self.settings, self.sandbox, image=self._image_or_none(), load=self._load)
+        from engine.doctor import examine
+
+        return await examine(self.settings, self.sandbox, self.images)
 
     async def probe(self, *, progress: Callable[[str], None] | None = None) -> ProbeReport:
         """Attack a cell, and an unprotected container as the control."""
-        image_id = await self.ready()
-        return await probe(self.sandbox, image_id=image_id, progress=progress)
+        from engine.sandbox.probes import probe
+
+        return await probe(self.sandbox, image_id=await self.ready(), progress=progress)
 
     def cells(self) -> list[ListedCell]:
         """Every cell of this home."""
@@ -334,85 +385,20 @@ class App:
         """End cells without an owner now."""
         return self.sandbox.reap()
 
-    # image
 
-    def image(self) -> BuiltImage:
-        """The current image. Raises ImageMissing: none was built, or it holds another guest than this version of Cloche."""
-        image = store.current(self.settings.home)
-        if image is None:
-            raise ImageMissing("the cell image is not built yet.", fix="Run `cloche image build`.")
-        if image.guest != guest_digest(guest_tree(guest_root())):
-            raise ImageMissing(
-                "the cell image was built by another version of Cloche.", fix="Run `cloche image build`."
-            )
-        return image
+def _choices(
+    on_unknown: str | None, *, by: str, accept_divergence: bool = False, raise_cap: int | None = None
+) -> Choices:
+    from engine.run.generation import Choices
+    from engine.run.replay import OnUnknown
 
-    async def build_image(self, *, base: str = "", fall_back: bool = False) -> BuiltImage:
-        """Build if anything changed, check, load. `base`: add the guest to that image of the engine instead."""
-        ours = partial(store.ensure_built, self.settings.home, fall_back=fall_back)
-        image = await to_thread.run_sync(partial(self._build_from_base, base) if base else ours)
-        await to_thread.run_sync(self._load, image)
-        return image
-
-    async def image_is_loaded(self, image: BuiltImage) -> bool:
-        """Whether the engine has it."""
-        return await to_thread.run_sync(self.sandbox.engine.image_exists, image.image_id)
-
-    def export_image(self, file: Path) -> BuiltImage:
-        """Copy the current image's archive. Raises UsageError: the file exists. StorageFull, EngineFailure: writing failed."""
-        image = self.image()
-        if file.exists():
-            raise UsageError(f"{file} exists already.", fix="Name a new file.")
-        with storage(file):
-            try:
-                shutil.copyfile(image.path, file)
-            except BaseException:
-                file.unlink(missing_ok=True)
-                raise
-        return image
-
-    async def import_image(self, file: Path) -> BuiltImage:
-        """Check an exported archive, make it current, load it. Raises ImageAltered."""
-        image = await to_thread.run_sync(store.adopt, self.settings.home, file)
-        await to_thread.run_sync(self._load, image)
-        return image
-
-    def image_lock(self) -> dict[str, str]:
-        """Locked packages and versions."""
-        return dict(lockfile.versions(lockfile.read_lock().package))
-
-    def update_image_lock(self) -> tuple[lockfile.Change, ...]:
-        """Lock the mirror's current versions; what changed."""
-        return image_build.update_lock(cache=self.settings.home / "images" / "debs")
-
-    def _build_from_base(self, base: str) -> BuiltImage:
-        archive = self.settings.home / "images" / f".base-{time.monotonic_ns()}.tar"
-        make_directory(archive.parent)
-        try:
-            self.sandbox.engine.save_image(base, archive)
-            return store.build_from_base(self.settings.home, archive)
-        finally:
-            archive.unlink(missing_ok=True)
-
-    def _load(self, image: BuiltImage) -> None:
-        if not self.sandbox.engine.image_exists(image.image_id):
-            verify_archive(image.path, expect=image.image_id)
-            self.sandbox.engine.load_image(image.path)
-
-    def _image_or_none(self) -> BuiltImage | None:
-        try:
-            return self.image()
-        except ImageMissing:
-            return None
+    if on_unknown not in (None, *OnUnknown):
+        raise UsageError(f"{on_unknown!r} is no choice for calls of unknown outcome.", fix="Use rerun or halt.")
+    chosen = None if on_unknown is None else OnUnknown(on_unknown)
+    return Choices(on_unknown=chosen, accept_divergence=accept_divergence, raise_cap=raise_cap, by=by)
 
 
-def _directory(path: Path) -> Path:
-    if not path.is_dir():
-        raise UsageError(f"the workspace {path} is no directory.", fix="Give an existing directory.")
-    return path.resolve()
+async def _in_thread(work: Callable[..., T], *arguments: Any) -> T:
+    from anyio import to_thread
 
-
-def absolute_model(model: str) -> str:
-    """A model's name with the path of a script made absolute, so that a resume from elsewhere finds it."""
-    kind, _, rest = model.partition(":")
-    return f"scripted:{Path(rest).absolute()}" if kind == "scripted" and rest else model
+    return await to_thread.run_sync(partial(work, *arguments))

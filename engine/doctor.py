@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -13,9 +12,9 @@ from anyio import to_thread
 
 from engine import proc
 from engine.errors import ClocheError, SandboxError
+from engine.images import Images
 from engine.sandbox.service import Sandbox
 from engine.settings import Settings, tool_environment
-from sandbox_images.archive import BuiltImage
 
 MIB = 1024 * 1024
 FREE_BYTES = 512 * MIB
@@ -35,17 +34,16 @@ class Finding:
         return asdict(self)
 
 
-async def examine(
-    settings: Settings, sandbox: Sandbox, *, image: BuiltImage | None, load: Callable[[BuiltImage], None]
-) -> list[Finding]:
+async def examine(settings: Settings, sandbox: Sandbox, images: Images) -> list[Finding]:
     """Findings in the order in which they build on each other; those after a missing one may be left out."""
     found = [_python(), _git(), _home(settings)]
     engine = await to_thread.run_sync(_engine, sandbox)
     found.append(engine)
-    found.append(await to_thread.run_sync(_image, image, load, engine.state == "ok"))
-    if any(finding.state == "missing" for finding in found) or image is None:
+    found.append(await _image(images, engine_answers=engine.state == "ok"))
+    if any(finding.state == "missing" for finding in found):
         return found
-    return found + [await _runtime(sandbox, name, image.image_id) for name in ("runc", "runsc")]
+    image_id = images.current().image_id
+    return found + [await _runtime(sandbox, name, image_id) for name in ("runc", "runsc")]
 
 
 def _python() -> Finding:
@@ -84,13 +82,12 @@ def _engine(sandbox: Sandbox) -> Finding:
     return Finding("engine", "ok", f"{version.version}, runtimes {runtimes}")
 
 
-def _image(image: BuiltImage | None, load: Callable[[BuiltImage], None], engine_answers: bool) -> Finding:
-    if image is None:
-        return Finding("image", "missing", "not built for this version of Cloche", "Run `cloche image build`.")
-    if not engine_answers:
-        return Finding("image", "ok", f"{image.image_id[:19]} (not loaded: no engine)")
+async def _image(images: Images, *, engine_answers: bool) -> Finding:
     try:
-        load(image)
+        image = images.current()
+        if not engine_answers:
+            return Finding("image", "ok", f"{image.image_id[:19]} (not loaded: no engine)")
+        await images.load(image)
     except ClocheError as error:
         return Finding("image", "missing", error.message, error.fix)
     locked = "locked" if image.locked else "unlocked: current versions of the mirror"

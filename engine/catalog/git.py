@@ -21,9 +21,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from git import Git
-from git.exc import GitCommandNotFound
-
 from engine.catalog.objects import (
     Commit,
     IndexEntry,
@@ -246,6 +243,9 @@ def _git(argv: Sequence[str], *, env: Mapping[str, str], stdin: bytes = b"", wri
     Raises:
         GitMissing, GitFailed, StorageFull: as their names say.
     """
+    from git import Git  # loaded when it is needed: an empty catalog is listed without it
+    from git.exc import GitCommandNotFound
+
     variables = [f"{name}={value}" for name, value in _environment(env).items()]
     overrides = [part for name, value in _OVERRIDES.items() for part in ("-c", f"{name}={value}")]
     command = ["env", "-i", *variables, "git", "--no-pager", *overrides, *argv]

@@ -13,8 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, TypeVar
 
-import structlog
-
+from engine import log
 from engine.catalog import git, refs, sources, unfinished
 from engine.catalog.listing import Listing, list_projects
 from engine.catalog.objects import moment
@@ -25,7 +24,6 @@ from engine.catalog.worktree import DestinationDirty
 from engine.errors import Conflict, NotFound, StorageFull, UsageError
 from engine.ids import WORKFLOW_ID
 
-_log = structlog.get_logger()
 T = TypeVar("T")
 _REFERENCE = re.compile(r"(?P<id>[a-z][a-z0-9_]{0,79})(?:@(?P<revision>[0-9a-f]{7,40}))?")
 _DIFF_BYTES: Final = 16 * 1024 * 1024
@@ -125,7 +123,7 @@ class Catalog:
         try:
             unfinished.complete(self.directory, workflow_id)
         except (DestinationDirty, StorageFull) as error:
-            _log.warning("publication.unfinished", workflow_id=workflow_id, reason=error.message)
+            log.warning("publication.unfinished", workflow_id=workflow_id, reason=error.message)
         if authorised:
             self.check_authorised(workflow_id)
         return refs.active_revision(project)

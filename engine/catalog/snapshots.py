@@ -14,7 +14,7 @@ import io
 import os
 import secrets
 import tarfile
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -89,19 +89,23 @@ class Snapshots:
         pins = closure(self._catalog, package.workflow_id, package.candidate.pins)
         return self._made(package.workflow_id, revision=None, own=own, pins=pins)
 
-    def collect(self, *, in_use: Collection[str], before: datetime) -> list[str]:
-        """Remove snapshots whose digest is not in `in_use` and that were last asked for `before`; gives their digests."""
+    def collect(self, *, in_use: Callable[[], Collection[str]], before: datetime) -> list[str]:
+        """Remove snapshots that were last asked for `before` and whose digest is not in use; gives their digests.
+
+        `in_use` is asked only when there is an old one.
+
+        Raises:
+            StorageFull, EngineFailure: one could not be removed.
+        """
         if not self._directory.is_dir():
             return []
-        with lock(self._directory / ".lock", what="the snapshots"):
-            old = [
-                path
-                for path in sorted(self._directory.iterdir())
-                if path.is_dir() and path.name not in in_use and path.stat().st_mtime < before.timestamp()
-            ]
-            for path in old:
+        with lock(self._directory / ".lock", what="the snapshots"), storage(self._directory):
+            old = [path for path in sorted(self._directory.iterdir()) if _is_older(path, before)]
+            used = in_use() if old else ()
+            unused = [path for path in old if path.name not in used]
+            for path in unused:
                 remove_tree(path)
-            return [path.name for path in old if not path.name.startswith(".")]
+            return [path.name for path in unused if not path.name.startswith(".")]
 
     def _exported(self, workflow_id: str, revision: str) -> dict[str, bytes]:
         """Path → bytes of a revision as `git archive` gives it, hashed again."""
@@ -173,6 +177,10 @@ def _unpacked(workflow_id: str, archive: bytes) -> dict[str, bytes]:
                 raise CorruptEntry(workflow_id, f"{member.name!a} is exported as something else than one plain file")
             files[member.name] = content.read()
     return files
+
+
+def _is_older(path: Path, before: datetime) -> bool:
+    return path.is_dir() and path.stat().st_mtime < before.timestamp()
 
 
 def _holds(path: Path, trees: Mapping[str, str]) -> bool:

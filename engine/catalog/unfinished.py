@@ -16,8 +16,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import structlog
-
+from engine import log
 from engine.catalog import git, refs, sources, worktree
 from engine.catalog.objects import RefUpdate
 from engine.catalog.refs import NOTES
@@ -25,8 +24,6 @@ from engine.catalog.trees import tree_of
 from engine.errors import EngineFailure
 from engine.files import Locked, fsync_directory, lock, make_directory, remove_tree, storage, write_atomic
 from engine.ids import REVISION, WORKFLOW_ID
-
-_log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
@@ -133,7 +130,7 @@ def finish(catalog: Path, intent: Intent) -> None:
         old = new if intent.old_revision is None else tree_of(project, intent.old_revision)
         worktree.bring_forward(project, revision=intent.new_revision, old=old, new=new)
     else:
-        _log.warning("publication.overtaken", workflow_id=intent.workflow_id, active=active)
+        log.warning("publication.overtaken", workflow_id=intent.workflow_id, active=active)
     withdraw(catalog, intent.workflow_id)
 
 

@@ -85,3 +85,9 @@ def open_model(spec: str, *, tell: Tell | None = None) -> ModelProvider:
             fix="Set CLOCHE_MODEL or --model to scripted:FILE.",
         )
     return ScriptedModel.load(Path(rest), tell=tell)
+
+
+def absolute_model(spec: str) -> str:
+    """A model's name with the path of a script made absolute, so that a resume from elsewhere finds it."""
+    kind, _, rest = spec.partition(":")
+    return f"scripted:{Path(rest).absolute()}" if kind == "scripted" and rest else spec

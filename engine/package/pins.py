@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from typing import Any, Final
-
-import tomlkit
-from tomlkit.container import OutOfOrderTableProxy
-from tomlkit.exceptions import TOMLKitError
-from tomlkit.items import InlineTable, Table
+from typing import TYPE_CHECKING, Any, Final
 
 from engine.errors import EngineFailure, InvalidPackage
 from engine.ids import REVISION, WORKFLOW_ID
 from engine.package.contract import Spelling
+
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
 
 PINS: Final = "workflow-dependencies"
 SPELLINGS: Final[tuple[Spelling, ...]] = ("cloche", "openprogram")
@@ -82,6 +80,9 @@ def with_pins_in(data: bytes | None, pins: Mapping[str, str]) -> bytes:
     Raises:
         InvalidPackage: `data` is None, no TOML, or has something else where the tables belong.
     """
+    import tomlkit  # only for rewriting: whoever reads the catalog does not load it
+    from tomlkit.exceptions import TOMLKitError
+
     if data is None:
         raise InvalidPackage("the package has no pyproject.toml.", fix="Run `cloche workflows validate`.")
     try:
@@ -98,7 +99,7 @@ def with_pins_in(data: bytes | None, pins: Mapping[str, str]) -> bytes:
     return rewritten
 
 
-def _rewritten(document: tomlkit.TOMLDocument, spelling: Spelling, pins: Mapping[str, str]) -> tomlkit.TOMLDocument:
+def _rewritten(document: TOMLDocument, spelling: Spelling, pins: Mapping[str, str]) -> TOMLDocument:
     tool = _table(_table(document, "tool", hidden=True), spelling, hidden=True)
     table = _table(tool, PINS, hidden=False)
     for name in [name for name in table if name not in pins]:
@@ -111,6 +112,10 @@ def _rewritten(document: tomlkit.TOMLDocument, spelling: Spelling, pins: Mapping
 
 def _table(parent: Any, name: str, *, hidden: bool) -> Any:
     """The table `name` in `parent`, made when absent; `hidden` tables get no header of their own."""
+    import tomlkit
+    from tomlkit.container import OutOfOrderTableProxy
+    from tomlkit.items import InlineTable, Table
+
     if name not in parent:
         inline = isinstance(parent, InlineTable)
         parent[name] = tomlkit.inline_table() if inline else tomlkit.table(is_super_table=hidden)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from engine.clock import Clock
+from engine.errors import EngineFailure
 from engine.files import is_locked, sha256_hex
 from engine.run.blobs import INLINE_BYTES, BlobStore, text_of
 from engine.run.events import FORMAT
@@ -96,6 +97,22 @@ class Run:
             JournalDamaged: the blob is missing or was changed.
         """
         return self.blobs.get(blob) if blob else stored
+
+    def log_text(self, stream: Literal["stdout", "stderr"]) -> str:
+        """What the program wrote, all generations; bytes that are no UTF-8 as `\\xNN`, cuts said in place, "" for nothing.
+
+        Raises:
+            EngineFailure: it cannot be read.
+        """
+        path = self.folder / "logs" / f"{stream}.log"
+        try:
+            return path.read_bytes().decode("utf-8", "backslashreplace")
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            raise EngineFailure(
+                f"cannot read {path}: {error.strerror}.", fix="Check the path and its rights."
+            ) from error
 
     def _check_created(self, history: History) -> None:
         created = history.created

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import structlog
 from cloche_guest import codec
 
+from engine import log
 from engine.errors import CellLost, EngineFailure, SandboxError
 from engine.run.calls import CallHandler, RunContext
 from engine.run.cells import CellFactory, RunCell
@@ -34,8 +34,6 @@ from engine.sandbox.outcome import Cause, CellEnd
 
 STATE_S = 0.5
 """state.json is not rewritten more often than this while a run goes on, nor for more than a twentieth of the time."""
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import structlog
-
+from engine import log
 from engine.errors import RunCancelled, UsageError
 from engine.run.blobs import text_of
 from engine.run.calls import CallHandler
@@ -24,8 +23,6 @@ from engine.run.generation import Attempt, Choices, Limits
 from engine.run.handover import ProveGone, leave_nothing_behind, run_started, write_view
 from engine.run.status import Status
 from engine.run.view import RunView
-
-log = structlog.get_logger()
 
 
 class StillCapped(UsageError):
@@ -77,6 +74,12 @@ async def drive(
         return await attempt.to_its_end()
 
 
+def refuse_cancelled(run_id: str, status: Status) -> None:
+    """Cancelling is final. Raises RunCancelled."""
+    if status is Status.CANCELLED:
+        raise RunCancelled(f"run {run_id} was cancelled.", fix="Start a new run.")
+
+
 def _check_task(run: Run, limits: Limits) -> None:
     size = len(text_of(run.spec.task))
     if size > limits.value_bytes:
@@ -89,8 +92,8 @@ def _check_task(run: Run, limits: Limits) -> None:
 def _goes_on(recorder: Recorder, choices: Choices) -> bool:
     """False for a run that stays as it is."""
     history, end = recorder.history, recorder.history.finished
-    if end is not None and end.status is Status.CANCELLED:
-        raise RunCancelled(f"run {recorder.run.run_id} was cancelled.", fix="Start a new run.")
+    if end is not None:
+        refuse_cancelled(recorder.run.run_id, end.status)
     if end is not None and end.status is Status.COMPLETED:
         return False
     if choices.raise_cap is not None and choices.raise_cap <= history.executions:

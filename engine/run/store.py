@@ -74,6 +74,17 @@ class RunStore:
             raise RunNotFound(f"there is no run {run_id}.", fix="`cloche runs list` shows the runs there are.")
         return self._read(found)
 
+    def newest(self) -> Run:
+        """The run that was created last and can be read.
+
+        Raises:
+            NotFound: there is none yet.
+        """
+        runs, _ = self.list()
+        if not runs:
+            raise NotFound("there is no run yet.", fix="`cloche workflows run ID` makes one.")
+        return runs[0]
+
     def list(self, *, session: str = "") -> tuple[list[Run], list[EngineFailure]]:
         """All runs, newest first, of one session or of all; and what was wrong with those that cannot be read."""
         runs, broken = [], []

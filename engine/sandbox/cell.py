@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
-import structlog
 
+from engine import log
 from engine.errors import AttestationFailed, CellLost, EngineTimeout, ExchangeError, SandboxError
 from engine.sandbox import attest, snapshot_copy
 from engine.sandbox.cgroup import LimitsInForce
@@ -56,8 +56,6 @@ HOST_MARGIN_S = 2.0
 CANCEL_GRACE_S = 2.0
 LAST_WORD_S = 2.0
 """From the acknowledged last word to the end of the supervisor, before it is killed."""
-
-log = structlog.get_logger()
 
 
 @dataclass

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import structlog
-
-from engine import ids
+from engine import ids, log
 from engine.errors import SandboxError
 from engine.files import Locked, lock, remove_tree
 from engine.sandbox.docker import HOME_LABEL, Container
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
 
 NEW_S = 60.0
 """A directory without a readable record may be one that is just being made; older ones are not."""
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ import os
 import select
 import threading
 
-import structlog
-
+from engine import log
 from engine.clock import Clock
 from engine.errors import SandboxError
 from engine.sandbox.cgroup import Cgroup, Counters
@@ -23,8 +22,6 @@ POLL_S = 0.05
 
 ASK_S = 0.5
 """Between two questions to the engine, where the first process cannot be seen from here."""
-
-log = structlog.get_logger()
 
 
 class Watch:

@@ -192,7 +192,7 @@ def test_collecting_removes_what_is_unused_and_old(publisher: Publisher) -> None
     snapshots = publisher.services.snapshots
     used, unused = snapshots.for_revision("say", first), snapshots.for_revision("say", second)
     now = datetime.now(UTC)
-    assert snapshots.collect(in_use=[], before=now - timedelta(hours=1)) == []
-    assert snapshots.collect(in_use=[used.digest], before=now + timedelta(hours=1)) == [unused.digest]
+    assert snapshots.collect(in_use=lambda: [], before=now - timedelta(hours=1)) == []
+    assert snapshots.collect(in_use=lambda: [used.digest], before=now + timedelta(hours=1)) == [unused.digest]
     assert used.path.is_dir()
     assert not unused.path.exists()

@@ -1,0 +1,92 @@
+"""What a new run is given, checked before anything is made, and the run.json that keeps it; what a resume needs to find again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from cloche_guest import codec
+
+from engine.catalog.snapshots import PinnedSnapshot
+from engine.errors import NotFound, UsageError
+from engine.ids import SESSION_ID, new_run_id, new_seed
+from engine.run.permissions import granted
+from engine.run.spec import RunSpec
+from engine.settings import Settings
+
+
+class WorkspaceGone(NotFound):
+    """The directory that a run works in is not there any more."""
+
+    code = "workspace_gone"
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a person gives beside the package. `task` is in codec form, `workspace` absolute and without links."""
+
+    task: Any
+    session: str
+    workspace: Path
+    model: str
+
+    @classmethod
+    def checked(cls, task: Any, *, session: str, workspace: Path, model: str) -> Inputs:
+        """These inputs, in the form in which run.json keeps them.
+
+        Raises:
+            UsageError: the task holds something that no call can hold, the session's name has not the form of one, or the
+                workspace is no directory.
+        """
+        if not SESSION_ID.fullmatch(session):
+            raise UsageError(f"session {session!r} is no session name.", fix="Use a-z, 0-9, _ and -, at most 64.")
+        if not workspace.is_dir():
+            raise UsageError(f"the workspace {workspace} is no directory.", fix="Give an existing directory.")
+        return cls(_encoded(task), session, workspace.resolve(), model)
+
+
+def new_spec(snapshot: PinnedSnapshot, inputs: Inputs, *, settings: Settings, now: datetime) -> RunSpec:
+    """The fixed part of a new run of a published revision. Raises CorruptEntry when its metadata cannot be read."""
+    assert snapshot.revision is not None, "a candidate is tested, never run"
+    return RunSpec(
+        run_id=new_run_id(now),
+        session=inputs.session,
+        workflow_id=snapshot.workflow_id,
+        revision=snapshot.revision,
+        tree_id=snapshot.tree_id,
+        pins=dict(snapshot.pins),
+        snapshot_digest=snapshot.digest,
+        task=inputs.task,
+        seed=new_seed().hex(),
+        permissions=granted(snapshot.summary().permissions),
+        workspace=str(inputs.workspace),
+        model=inputs.model,
+        cap=settings.cap,
+        active_s=settings.run_active_s,
+        total_s=settings.run_total_s,
+        created_at=now.timestamp(),
+    )
+
+
+def check_workspace(spec: RunSpec) -> None:
+    """Refuse to go on where the run's files are not.
+
+    Raises:
+        WorkspaceGone: the directory is not there any more.
+    """
+    if not Path(spec.workspace).is_dir():
+        raise WorkspaceGone(
+            f"run {spec.run_id} works in {spec.workspace}, which is no directory any more.",
+            fix="Put it back and resume again; the run is untouched.",
+        )
+
+
+def _encoded(task: Any) -> Any:
+    try:
+        return codec.encode(task)
+    except codec.CodecError as error:
+        raise UsageError(
+            f"the task cannot be recorded: {error}.", fix="docs/reference/codec.md lists the types."
+        ) from error
