@@ -9,9 +9,9 @@ import pytest
 from engine.catalog.repos import Catalog
 from engine.catalog.snapshots import Snapshots
 from engine.clock import SystemClock
-from engine.gate.sandbox_cells import SandboxCells
 from engine.gate.checks import TestsFailed
 from engine.gate.publish import Services, publish
+from engine.gate.sandbox_cells import SandboxCells
 from engine.sandbox.service import Sandbox
 from tests.helpers.doc_pages import write_guide_package
 

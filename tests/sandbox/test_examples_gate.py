@@ -9,10 +9,10 @@ import pytest
 from engine.catalog.repos import Catalog
 from engine.catalog.snapshots import Snapshots
 from engine.clock import SystemClock
-from engine.gate.sandbox_cells import SandboxCells
 from engine.gate.checks import TestsFailed
 from engine.gate.publish import Services, publish
 from engine.gate.report import GateReport
+from engine.gate.sandbox_cells import SandboxCells
 from engine.sandbox.service import Sandbox
 from tests.helpers.package_tests import EXAMPLES, PACKAGES
 

@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import pytest
+from cloche_guest import codec
 from hypothesis import given
 from hypothesis import strategies as st
-
-from cloche_guest import codec
 
 GOLDEN = Path(__file__).parent.parent / "fixtures" / "codec" / "v1.jsonl"
 
