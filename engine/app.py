@@ -165,7 +165,7 @@ class App:
             return None
 
     def _notes(self, revision: PublishedRevision) -> tuple[str, ...]:
-        summary = self.catalog.show(f"{revision.workflow_id}@{revision.revision}").summary
+        summary = self.catalog.summary(revision.workflow_id, revision.revision)
         if {"network", "workspace.read"} <= set(summary.permissions):
             return ("network together with workspace.read is a way for data to leave this machine.",)
         return ()

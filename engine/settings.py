@@ -61,6 +61,10 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     if file.is_file():
         try:
             values.update(tomllib.loads(file.read_text(encoding="utf-8")))
+        except OSError as error:
+            raise UsageError(
+                f"settings.toml in {home} cannot be read: {error.strerror}.", fix="Correct its rights, or remove it."
+            ) from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise UsageError(
                 f"settings.toml in {home} is not TOML: {error}", fix="Correct or remove the file."

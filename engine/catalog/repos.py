@@ -7,7 +7,7 @@ completes it. A package that the owner's record does not authorise can be looked
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -161,19 +161,19 @@ class Catalog:
         workflow_id, revision = self.resolve(reference, authorised=False)
         files = self.files(workflow_id, revision)
         commit = self._reading(workflow_id, lambda objects: git.commit(objects, revision))
-        try:
-            summary = summarise(files.get("pyproject.toml", b""))
-        except ValueError as error:
-            raise CorruptEntry(workflow_id, f"revision {revision}: {error}") from error
         return PackageRevision(
             workflow_id=workflow_id,
             revision=revision,
             tree_id=commit.tree_id,
             published_at=moment(commit.committed_at),
             active=revision == refs.active_revision(self.project(workflow_id)),
-            summary=summary,
+            summary=_summary(workflow_id, revision, files),
             files=tuple(files),
         )
+
+    def summary(self, workflow_id: str, revision: str) -> Summary:
+        """What a full revision says about itself. Raises CorruptEntry when that cannot be read."""
+        return _summary(workflow_id, revision, self.files(workflow_id, revision))
 
     def files(self, workflow_id: str, revision: str) -> dict[str, bytes]:
         """Path → bytes of a full revision, hashed again. Raises CorruptEntry when they are not what the commit names."""
@@ -230,3 +230,10 @@ class Catalog:
             return verb(git.objects_of(self.project(workflow_id)))
         except git.GitFailed as error:
             raise CorruptEntry(workflow_id, last_line(error)) from error
+
+
+def _summary(workflow_id: str, revision: str, files: Mapping[str, bytes]) -> Summary:
+    try:
+        return summarise(files.get("pyproject.toml", b""))
+    except ValueError as error:
+        raise CorruptEntry(workflow_id, f"revision {revision}: {error}") from error

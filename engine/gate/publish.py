@@ -14,7 +14,6 @@ from engine.catalog import git, sources
 from engine.catalog.pins import choose_pins
 from engine.catalog.repos import Catalog
 from engine.catalog.snapshots import PinnedSnapshot, Snapshots
-from engine.catalog.summary import summarise
 from engine.clock import Clock
 from engine.errors import InvalidPackage, NotFound
 from engine.gate.cells import GateCellFactory
@@ -161,7 +160,7 @@ def _check_permissions(catalog: Catalog, package: ValidatedPackage) -> None:
     """A package declares what it and everything it reaches may do."""
     declared = set(package.metadata.permissions)
     for name, revision in package.candidate.pins.items():
-        needed = set(summarise(catalog.files(name, revision)["pyproject.toml"]).permissions)
+        needed = set(catalog.summary(name, revision).permissions)
         if needed - declared:
             lacking = ", ".join(sorted(needed - declared))
             raise PermissionsUncovered(

@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 
 from engine.errors import Conflict, UsageError
+from engine.files import write_atomic
 from engine.run.claim import Recorder, RunOwned, claimed
 from engine.run.ending import CANCELLED
 from engine.run.events import CallCompleted, CallFailed, Decision, Event
@@ -37,12 +38,13 @@ async def cancel(run: Run, *, by: str, prove_gone: ProveGone, wait_s: float = CA
     Raises:
         RunEndedAlready: it completed, failed or was capped.
         SandboxError: its last cell could not be proven gone; the request stands.
+        StorageFull, EngineFailure: the request could not be written.
     """
     view = view_of(run)
     if view.status is Status.CANCELLED:
         return view
     _refuse_to_cancel(view)
-    run.cancel_path.write_text(json.dumps({"by": by}), encoding="utf-8")
+    write_atomic(run.cancel_path, json.dumps({"by": by}).encode(), durable=False)
     try:
         with anyio.move_on_after(wait_s):
             while run.is_owned():

@@ -2,7 +2,8 @@
 
     claim ─▶ prove older cells gone ─▶ run.started ─▶ cell.started ─▶ pass ─▶ cell.ended ─▶ run.finished
 
-Everything a resume needs is in the run's folder; nothing is searched, chosen or updated on the way. A generation ends in its
+Everything a resume needs is in the run's folder and in the snapshot that it names; nothing is searched, chosen or updated on
+the way. A generation ends in its
 record or, when its owner dies, without one, and the next one goes on from there.
 """
 

@@ -1,6 +1,6 @@
 """One pass of a program through one cell: every call is replayed, executed or the end of the pass, and recorded around it.
 
-Owns the order of record, side effect and reply. It opens and destroys no cell; `lifecycle` does.
+Owns the order of record, side effect and reply. It opens and destroys no cell; `generation` does.
 """
 
 from __future__ import annotations

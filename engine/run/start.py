@@ -37,14 +37,18 @@ class Inputs:
         """These inputs, in the form in which run.json keeps them.
 
         Raises:
-            UsageError: the task holds something that no call can hold, the session's name has not the form of one, or the
-                workspace is no directory.
+            UsageError: the task holds something that no call can hold, the session's name has not the form of one, the
+                workspace is no directory, or a path is no UTF-8.
         """
         if not SESSION_ID.fullmatch(session):
             raise UsageError(f"session {session!r} is no session name.", fix="Use a-z, 0-9, _ and -, at most 64.")
-        if not workspace.is_dir():
+        if not _is_directory(workspace):
             raise UsageError(f"the workspace {workspace} is no directory.", fix="Give an existing directory.")
-        return cls(_encoded(task), session, workspace.resolve(), model)
+        place = workspace.resolve()
+        for path in (str(place), model):
+            if not _is_text(path):
+                raise UsageError(f"{path!a} cannot be recorded: it is no UTF-8.", fix="Use a path in UTF-8.")
+        return cls(_encoded(task), session, place, model)
 
 
 def new_spec(snapshot: PinnedSnapshot, inputs: Inputs, *, settings: Settings, now: datetime) -> RunSpec:
@@ -76,7 +80,7 @@ def check_workspace(spec: RunSpec) -> None:
     Raises:
         WorkspaceGone: the directory is not there any more.
     """
-    if not Path(spec.workspace).is_dir():
+    if not _is_directory(Path(spec.workspace)):
         raise WorkspaceGone(
             f"run {spec.run_id} works in {spec.workspace}, which is no directory any more.",
             fix="Put it back and resume again; the run is untouched.",
@@ -90,3 +94,18 @@ def _encoded(task: Any) -> Any:
         raise UsageError(
             f"the task cannot be recorded: {error}.", fix="docs/reference/codec.md lists the types."
         ) from error
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

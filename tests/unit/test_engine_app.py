@@ -77,7 +77,15 @@ def test_what_is_wrong_with_a_package_is_told_before_an_engine_is_asked(app: App
 
 
 def test_inputs_that_cannot_be_used_make_no_run(app: App, tmp_path: Path) -> None:
-    for wrong in ({"task": object()}, {"session": "A b"}, {"workspace": tmp_path / "gone"}, {"on_unknown": "perhaps"}):
+    nameless = tmp_path / os.fsdecode(b"\xff")
+    nameless.mkdir()
+    for wrong in (
+        {"task": object()},
+        {"session": "A b"},
+        {"workspace": tmp_path / "gone"},
+        {"workspace": nameless},
+        {"on_unknown": "perhaps"},
+    ):
         with pytest.raises(UsageError):
             anyio.run(lambda wrong=wrong: app.run("say", **wrong))  # type: ignore[misc]
     assert app.runs.list() == ([], [])
