@@ -15,6 +15,7 @@ class NowHandler:
 
     clock: Clock
     counted: bool = False
+    instant: bool = True
     effects: Effects = Effects.NONE
     permission: str = ""
 
@@ -27,6 +28,7 @@ class RandomHandler:
     """A float in [0, 1) with 53 random bits."""
 
     counted: bool = False
+    instant: bool = True
     effects: Effects = Effects.NONE
     permission: str = ""
 
@@ -39,6 +41,7 @@ class NewIdHandler:
     """128 random bits, 32 hex digits."""
 
     counted: bool = False
+    instant: bool = True
     effects: Effects = Effects.NONE
     permission: str = ""
 

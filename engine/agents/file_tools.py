@@ -41,6 +41,7 @@ class FileToolHandler:
 
     tool: Tool
     counted: bool = False
+    instant: bool = False
     effects: Effects = Effects.NONE
     permission: str = "workspace.read"
 

@@ -51,6 +51,7 @@ class LanguageHandler:
     kind: Literal["llm", "agent"]
     model: ModelProvider | None
     counted: bool = True
+    instant: bool = False
     effects: Effects = Effects.NONE
     permission: str = ""
 

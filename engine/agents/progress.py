@@ -13,6 +13,7 @@ class EmitHandler:
     """Any value, kept in the journal."""
 
     counted: bool = False
+    instant: bool = True
     effects: Effects = Effects.NONE
     permission: str = ""
 
@@ -28,6 +29,7 @@ class DeliverHandler:
     """
 
     counted: bool = False
+    instant: bool = True
     effects: Effects = Effects.NONE
     permission: str = ""
 

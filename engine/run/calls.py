@@ -82,9 +82,13 @@ class CallFailed(Exception):
 class CallHandler(Protocol):
     """One recorded callable.
 
-    `counted`: executions count towards the cap. `effects`: see Effects. `permission`: what the run must hold, "" for none
-    (the run loop refuses the call with CallFailed("PermissionError", …) when it is missing).
+    `instant`: it never waits for anything, so that it needs no task of its own. `counted`: executions count towards the
+    cap. `effects`: see Effects. `permission`: what the run must hold, "" for none (the run loop refuses the call with
+    CallFailed("PermissionError", …) when it is missing).
     """
+
+    @property
+    def instant(self) -> bool: ...
 
     @property
     def counted(self) -> bool: ...

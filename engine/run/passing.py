@@ -6,7 +6,7 @@ Owns the order of record, side effect and reply. It opens and destroys no cell; 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, assert_never
 
@@ -108,28 +108,40 @@ class Pass:
             SandboxError: the cell was lost or broke the protocol.
             EngineFailure: something could not be recorded; nothing was executed without its record.
         """
-        receiving = asyncio.ensure_future(self._cell.receive())
         try:
             while self.stop is None:
-                executing = {self._executing.task} if self._executing else set[asyncio.Task[CallResult]]()
-                await asyncio.wait({receiving, *executing}, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+                frame = await self._next()
                 self._look()
                 if self.stop is not None:
                     break
+                if frame is not None and await self._take(frame):
+                    return
                 if self._executing is not None and self._executing.task.done():
-                    await self._answer(self._executing)
-                elif receiving.done():
-                    frame = receiving.result()
-                    if await self._take(frame):
-                        return
-                    receiving = asyncio.ensure_future(self._cell.receive())
+                    executing, self._executing = self._executing, None
+                    await self._answer(executing.call, executing.seq, executing.task)
                 self._progress()
             await self._abandon()
-            await self._drain(receiving)
+            await self._drain()
         finally:
             await self._abandon()
-            receiving.cancel()
-            await asyncio.gather(receiving, return_exceptions=True)
+
+    async def _next(self) -> CellFrame | None:
+        """The next frame; None when a call's execution ended first, or when it is time to look around."""
+        if self._executing is None:
+            try:
+                async with asyncio.timeout(LOOK_S):
+                    return await self._cell.receive()
+            except TimeoutError:
+                return None
+        receiving = asyncio.ensure_future(self._cell.receive())
+        waited_for: set[asyncio.Future[Any]] = {receiving, self._executing.task}
+        try:
+            await asyncio.wait(waited_for, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+            return receiving.result() if receiving.done() else None
+        finally:
+            if not receiving.done():
+                receiving.cancel()
+                await asyncio.gather(receiving, return_exceptions=True)
 
     def _look(self) -> None:
         now = self._run.clock.monotonic_s()
@@ -169,15 +181,15 @@ class Pass:
             if self._executing is not None:
                 raise OutOfOrder("call.overlapping", "a call came before the one before it was answered")
             self._order.take(call)
-            encoded = codec.encode(call.args)
-        except (OutOfOrder, codec.CodecError) as error:
-            name = error.name if isinstance(error, OutOfOrder) else "value.not_canonical"
-            told = f"the program broke the protocol of its cell ({name})"
-            await self._stop_at(call, Ending(Status.FAILED, "message", told, ErrorText(type=name, message=str(error))))
+        except OutOfOrder as error:
+            told = f"the program broke the protocol of its cell ({error.name})"
+            text = ErrorText(type=error.name, message=str(error))
+            await self._stop_at(call, Ending(Status.FAILED, "message", told, text))
             return
-        key = CallKey(call.scope, call.fn, call.n, codec.digest(encoded))
+        # `encoded` is the host's own: the exchange compared it with what encoding the decoded arguments gives.
+        key = CallKey(call.scope, call.fn, call.n, codec.digest(call.encoded))
         self.asked.add(key)
-        await self._step(call, key, encoded)
+        await self._step(call, key, call.encoded)
 
     async def _step(self, call: Call, key: CallKey, encoded: Any) -> None:
         handler = self._handlers.get(call.fn)
@@ -221,8 +233,11 @@ class Pass:
             context=self._context,
             replies_used=frozenset(self._recorder.history.replies_used),
         )
-        task = asyncio.ensure_future(_perform(handler, request))
-        self._executing = _Executing(call, seq, task)
+        performing = _perform(handler, request)
+        if handler is not None and handler.instant:
+            await self._answer(call, seq, performing)
+        else:
+            self._executing = _Executing(call, seq, asyncio.ensure_future(performing))
 
     def _start(self, call: Call, key: CallKey, encoded: Any, counted: bool) -> int:
         """Have it on disk that the call begins; returns its `s`."""
@@ -239,24 +254,22 @@ class Pass:
         self._records[call.number] = line.seq
         return line.seq
 
-    async def _answer(self, executing: _Executing) -> None:
+    async def _answer(self, call: Call, seq: int, performed: Awaitable[CallResult]) -> None:
         """Record how the call ended, then tell the program, in that order."""
-        self._executing = None
         try:
-            outcome: CallCompleted | CallFailed = self._completed(executing, executing.task.result())
+            outcome: CallCompleted | CallFailed = self._completed(call.fn, seq, await performed)
         except CallFailure as failure:
             outcome = CallFailed(
-                of=executing.seq,
+                of=seq,
                 type=clean(failure.type_name, LABEL_CHARACTERS),
                 message=clean(failure.message, MESSAGE_CHARACTERS),
                 traceback=clean_end(failure.traceback, TRACEBACK_CHARACTERS),
                 facts=failure.facts,
             )
         self._recorder.record(outcome)
-        await self._reply(executing.call.number, self._recorder.history.records[executing.seq])
+        await self._reply(call.number, self._recorder.history.records[seq])
 
-    def _completed(self, executing: _Executing, result: CallResult) -> CallCompleted:
-        of, fn = executing.seq, executing.call.fn
+    def _completed(self, fn: str, of: int, result: CallResult) -> CallCompleted:
         try:
             encoded = codec.encode(result.value)
         except codec.CodecError as error:
@@ -292,14 +305,14 @@ class Pass:
             executing.task.cancel()
             await asyncio.gather(executing.task, return_exceptions=True)
 
-    async def _drain(self, receiving: asyncio.Future[CellFrame]) -> None:
+    async def _drain(self) -> None:
         """Take in what a stopped program still put out. What goes wrong meanwhile changes nothing: the pass is decided."""
         cancelled = self.stop is CANCELLED
         try:
             async with asyncio.timeout(DRAIN_S / 4 if cancelled else DRAIN_S):
                 if self.stop in (CANCELLED, DEADLINE):
                     await self._cell.cancel(self.stop.reason if self.stop else "")
-                frame = await receiving
+                frame = await self._cell.receive()
                 while not isinstance(frame, End):
                     if isinstance(frame, Output | Artifact):
                         await self._take(frame)

@@ -199,6 +199,7 @@ class Answers:
 
     answer: Callable[[CallRequest], Any]
     counted: bool = False
+    instant: bool = False
     effects: Effects = Effects.NONE
     permission: str = ""
     executed: list[CallRequest] = field(default_factory=list)
