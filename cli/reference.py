@@ -1,4 +1,4 @@
-"""The reference pages that are rendered from the code, so that they cannot go stale: cli, settings, exit codes, JSON, rules.
+"""The reference pages that are rendered from the code, so that they cannot go stale: cli, settings, exit codes, JSON, rules, authoring.
 
     python -m cli.reference --write     writes them below docs/reference
     python -m cli.reference --check     exits 1 and names the pages that differ
@@ -25,6 +25,7 @@ import engine
 import sandbox_images
 from cli import output
 from cli.app import tree
+from cli.reference_authoring import authoring_page
 from cli.reference_json import json_page, type_name
 from cli.reference_rules import rules_page
 from engine.errors import ClocheError
@@ -54,6 +55,7 @@ def pages() -> dict[str, str]:
         "exit-codes.md": NOTICE + "\n".join(_exit_codes()),
         "json.md": NOTICE + json_page(),
         "rules.md": NOTICE + rules_page(),
+        "authoring.md": NOTICE + authoring_page(),
     }
 
 

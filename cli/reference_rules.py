@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from engine.package import vocabulary
+from engine.package import layout, vocabulary
 from engine.package.rules import RULES
 from engine.package.rules_readme import SECTIONS
 
@@ -36,6 +36,8 @@ def _page() -> Iterator[str]:
         yield from (
             f"| `{rule}` | {text.replace('|', chr(92) + '|')} |" for rule, text in RULES.items() if _in(rule, prefix)
         )
+        if prefix == "tree":
+            yield from _layout()
     yield "\nThe sections are headings of any level; case, numbering and emphasis do not matter.\n"
     yield "| section | accepted headings |\n|---|---|"
     yield from (f"| {section} | {', '.join(names)} |" for section, names in SECTIONS.items())
@@ -57,6 +59,16 @@ def _page() -> Iterator[str]:
     yield f"a package that declares none has {_listed(vocabulary.DEFAULT_PERMISSIONS)}.\n"
     yield f"**Names not used in code:** {_listed(vocabulary.REFUSED_NAMES)}.\n"
     yield f"**Attributes not used in code:** {_listed(vocabulary.REFUSED_ATTRIBUTES)}.\n"
+
+
+def _layout() -> Iterator[str]:
+    yield "\n| where | what may lie there |\n|---|---|"
+    yield f"| top | {_listed(layout.ROOT_FILES)} |"
+    yield f"| {_listed(f'{name}/' for name in layout.CODE_FOLDERS)} and folders in them | Python modules |"
+    yield f"| `{layout.RESOURCES}/` and folders in it | text files ending in {_listed(layout.RESOURCE_SUFFIXES)} |"
+    yield f"| `{layout.TESTS}/` | `__init__.py` (empty; may be left out), `conftest.py`, `test_*.py` |"
+    yield f"| `{layout.TESTS}/data/` and folders in it | text files ending in {_listed(layout.TEST_DATA_SUFFIXES)} |"
+    yield f"\nRequired: {_listed(layout.REQUIRED)}. Passed over: bytecode, `.git`, `.gitignore`, caches of common tools."
 
 
 def _in(rule: str, prefix: str) -> bool:

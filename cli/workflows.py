@@ -48,8 +48,14 @@ def validate(directory: Directory, as_json: Json = False) -> int:
             errors = sum(item["severity"] == "error" for item in told["diagnostics"])
             warnings = len(found.diagnostics) - errors
             verdict = "keeps the contract" if found.ok else "breaks the contract"
-            output.note(f"{directory}: {verdict} ({errors} errors, {warnings} warnings). No test was run.")
+            output.note(
+                f"{directory}: {verdict} ({_many(errors, 'error')}, {_many(warnings, 'warning')}). No test was run."
+            )
         return 0 if found.ok else 1
+
+
+def _many(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 @group.command("test")

@@ -51,7 +51,7 @@ class TestsFailed(GateRefused):
         super().__init__(
             f"{report.workflow_id}: {len(bad)} of {len(report.cases)} cases did not pass: "
             + "; ".join([*told, *more, *report.problems]),
-            fix=f"Run `cloche workflows test` on it and mend what failed; {report.workflow_id} was not published.",
+            fix="Mend what failed; nothing was published.",
         )
         self.report = report
 

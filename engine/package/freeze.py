@@ -26,7 +26,8 @@ from engine.package.tree_id import git_tree_id
 __all__ = ["freeze", "freeze_files", "git_tree_id", "with_pins"]
 
 _FIXES = {
-    Verdict.unexpected: "Remove it; docs/guide/write-a-package.md shows the layout.",
+    Verdict.unexpected: "Move it (text that code reads: resources/; test data: tests/data/) or remove it; "
+    "docs/reference/rules.md says what may lie where.",
     Verdict.bad_name: "Rename it: printable UTF-8, no backslash, modules as Python names them.",
     Verdict.too_long: "Shorten the path.",
     Verdict.too_deep: "Move it up.",

@@ -90,6 +90,10 @@ class _Tree:
         self._names: dict[str, frozenset[str] | None] = {}
         self._modules = modules
 
+    def holds(self, name: str) -> bool:
+        """True for the package's own name and for a module or folder at its top."""
+        return name == self._workflow_id or name in self._folders or f"{name}.py" in self._present
+
     def missing(self, parts: list[str], name: str) -> bool:
         """True when `from <parts> import <name>` finds nothing."""
         path = "/".join(parts)
@@ -224,8 +228,19 @@ class _Imports:
             told = f"{module} has effects that a replay cannot repeat."
             self._report("import.unrecorded", imported.line, told, instead_of(module))
             return
-        fix = "Use cloche.testing: it scripts what the code calls." if module.startswith("unittest") else _RULES_DOC
-        self._report("import.refused", imported.line, f"{module} may not be imported.", fix)
+        self._report(
+            "import.refused", imported.line, f"{module} may not be imported.", self._instead_of_refused(module)
+        )
+
+    def _instead_of_refused(self, module: str) -> str:
+        top, *below = module.split(".")
+        if top == "unittest":
+            return "Use cloche.testing: it scripts what the code calls."
+        if not self._tree.holds(top):
+            return _RULES_DOC
+        dots = "." * (self._module.path.count("/") + 1)
+        inside = ".".join(below if top == self._workflow_id else [top, *below])
+        return f"Inside the package imports are relative: `from {dots}{inside} import …`."
 
     def _check_attributes(self) -> None:
         """`import cloche` offers the primitives as attributes, and nothing else."""

@@ -8,9 +8,11 @@ from typing import get_args
 import pytest
 
 from cli.reference import EXIT_CODES, commands, errors, main, pages, stale
+from cli.reference_authoring import documented
 from cli.reference_json import models
 from cli.reference_rules import GROUPS
 from cli.schemas import SCHEMAS
+from engine.package import vocabulary
 from engine.package.rules import RULES
 from engine.run import events
 from engine.sandbox.violations import VIOLATIONS
@@ -66,6 +68,13 @@ def test_every_field_that_json_prints_is_described() -> None:
     ]
     assert silent == []
     assert all(model.model_config.get("extra") == "forbid" for model in models())
+
+
+def test_every_name_that_a_package_may_import_has_an_entry() -> None:
+    page = reference("authoring.md")
+    names = {name for module in documented().values() for name in module}
+    assert vocabulary.primitives() | vocabulary.programs() | {"script", "data", "Call"} <= names
+    assert [name for name in names if f"\n### {name}\n\n```python\n" not in page] == []
 
 
 def test_every_setting_is_on_its_page() -> None:

@@ -140,6 +140,22 @@ def test_a_hostile_source_becomes_a_diagnostic(source: bytes, rule: str) -> None
     assert rules_of({"steps/hostile.py": source}) == {rule}
 
 
+@pytest.mark.parametrize(
+    ("path", "line", "told"),
+    [
+        ("workflow.py", "from word_count.steps.split import words", "`from .steps.split import …`"),
+        ("workflow.py", "from steps.split import words", "`from .steps.split import …`"),
+        ("steps/more.py", "import word_count.steps.split", "`from ..steps.split import …`"),
+        ("steps/more.py", "import requests", "docs/reference/rules.md"),
+    ],
+)
+def test_an_absolute_import_of_the_package_itself_is_told_as_the_relative_one(path: str, line: str, told: str) -> None:
+    source = files_of(BASE).get(path, b"")
+    files = {**files_of(BASE), path: line.encode() + b"\n\n" + source}
+    (found,) = validate(freeze_files("word_count", files)).diagnostics
+    assert (found.rule, told in found.fix) == ("import.refused", True)
+
+
 def test_eight_thousand_functions_are_judged_in_seconds() -> None:
     assert rules_of({"steps/many.py": b"def f(): pass\n" * 8000}) == set()
 
