@@ -18,8 +18,10 @@ EXAMPLES = Path(__file__).resolve().parent
 ROOT = EXAMPLES.parent
 CLOCHE = Path(sys.executable).parent / "cloche"
 INPUTS = ROOT / ".cache" / "demo"
-SHOWN = 14
+SHOWN = 11
 """Lines shown of each end of a long output."""
+
+WIDTH = 120
 
 PACKAGES = ("requirements_parse", "dependency_review", "log_triage", "weekly_report")
 
@@ -67,6 +69,7 @@ def call(*words: str, show: bool = True) -> Answer:
 def clipped(text: str) -> list[str]:
     """The lines of a long output with its middle left out, as a transcript shows them."""
     lines = [shorter(line) for line in text.splitlines()]
+    lines = [line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…" for line in lines]
     if len(lines) <= 2 * SHOWN:
         return lines
     return [*lines[:SHOWN], f"… {len(lines) - 2 * SHOWN} more lines …", *lines[-SHOWN:]]
