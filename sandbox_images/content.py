@@ -11,10 +11,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from sandbox_images.guest_files import PYTEST_LINK, PYTHON_LINK
 from sandbox_images.layer import Entry, Kind, Tree, directory, file, link, resolve, with_parents
 
 PYTHON = "/usr/bin/python3.11"
-STDLIB = "usr/lib/python3.11"
 PYTEST_DIRECTORY = "/usr/lib/python3/dist-packages"
 
 KEEP = re.compile(r"usr/(bin/python3\.11$|lib(64)?/|share/zoneinfo/|share/doc/[^/]+/copyright$)")
@@ -55,7 +55,7 @@ def choose(tree: Mapping[str, Entry]) -> Tree:
 
 
 def skeleton() -> Tree:
-    """Accounts, the mount points of a cell, and `python3`.
+    """Accounts, the mount points of a cell, `python3`, and where a cell finds Python and pytest.
 
     `/tmp` alone is open to all: runc gives a mounted tmpfs the mode of the directory that it covers.
     """
@@ -63,6 +63,8 @@ def skeleton() -> Tree:
         "etc/passwd": file(PASSWD),
         "etc/group": file(GROUP),
         "usr/bin/python3": link("python3.11"),
+        PYTHON_LINK: link(PYTHON),
+        PYTEST_LINK: link(PYTEST_DIRECTORY),
         "cloche/in": directory(),
         "cloche/out": directory(),
         "dev": directory(),

@@ -16,8 +16,8 @@ from engine.errors import SandboxUnavailable
 from engine.files import sha256_hex
 from sandbox_images.archive import BuiltImage, ImageInfo, config_bytes, write_archive
 from sandbox_images.content import skeleton
-from sandbox_images.guest_files import guest_digest, guest_root, guest_tree
-from sandbox_images.layer import write_tar
+from sandbox_images.guest_files import PYTEST_LINK, PYTHON_LINK, guest_digest, guest_root, guest_tree
+from sandbox_images.layer import link, write_tar
 from sandbox_images.verify import Archive, ImageAltered, open_archive
 
 MOUNT_POINTS = ("cloche/in", "cloche/out")
@@ -42,10 +42,11 @@ def extend_archive(base_archive: Path, into: Path, *, guest: Path | None = None)
         BaseRefused: no `python3.11` or newer in a known place, or no pytest.
     """
     guest_files = guest_tree(guest_root() if guest is None else guest)
-    top = write_tar(guest_files | {path: skeleton()[path] for path in MOUNT_POINTS})
-    diff_id = f"sha256:{sha256_hex(top)}"
+    mount_points = {path: skeleton()[path] for path in MOUNT_POINTS}
     with open_archive(base_archive) as base:
         python, pytest = find_python(base)
+        top = write_tar(guest_files | mount_points | {PYTHON_LINK: link(python), PYTEST_LINK: link(pytest)})
+        diff_id = f"sha256:{sha256_hex(top)}"
         info = ImageInfo(
             locked=False, guest=guest_digest(guest_files), python=python, pytest=pytest, base=base.image_id
         )

@@ -18,6 +18,10 @@ PACKAGES = ("cloche", "cloche_guest")
 SUFFIXES = (".py", ".json")
 HOST_ONLY = ("cloche/live.py",)
 
+PYTHON_LINK = f"{INSTALLED_AT}/python"
+PYTEST_LINK = f"{INSTALLED_AT}/pytest"
+"""Links to the image's interpreter and to the directory of its pytest: cells find them here, whatever the image is made of."""
+
 
 def guest_root() -> Path:
     """The directory that holds both packages: in a checkout beside this file, else where they are installed."""

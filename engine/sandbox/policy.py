@@ -35,7 +35,7 @@ ENVIRONMENT = {
     "TZ": "UTC",
 }
 ENTRYPOINT = (
-    "/usr/bin/python3.11",
+    "/opt/cloche/python",
     "-s",
     "-P",
     "-S",

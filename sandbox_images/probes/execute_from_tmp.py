@@ -8,7 +8,7 @@ WHY = "What may be written may not be started."
 
 
 def attempt() -> str:
-    shutil.copyfile("/usr/bin/python3.11", "/tmp/planted")
+    shutil.copyfile("/opt/cloche/python", "/tmp/planted")
     os.chmod("/tmp/planted", 0o700)
     child = os.fork()
     if child == 0:

@@ -8,10 +8,14 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from cloche_guest.control import Paths
 
 from engine.files import sha256_hex
+from engine.sandbox.policy import ENTRYPOINT
 from sandbox_images.archive import LABEL
+from sandbox_images.content import PYTEST_DIRECTORY, PYTHON, skeleton
 from sandbox_images.extend import BaseRefused, extend_archive
+from sandbox_images.guest_files import PYTEST_LINK, PYTHON_LINK
 from sandbox_images.layer import file, read_tar
 from sandbox_images.verify import ImageAltered, open_archive, verify_archive
 from tests.helpers.tiny_images import INFO, PYTHON_TREE, rewrite, tiny_archive
@@ -140,14 +144,25 @@ def test_a_given_base_gets_the_guest_on_top_and_keeps_its_own_layers(tmp_path: P
     assert made.info.python == "/usr/local/bin/python3.12"
     with open_archive(made.path) as archive:
         *_, (_, _, top) = archive.layers()
-        paths = {path for path in read_tar(top.read()) if path.startswith("opt/cloche/")}
+        tree = read_tar(top.read())
+    paths = {path for path in tree if path.startswith("opt/cloche/")}
     assert paths == {
         "opt/cloche/cloche",
         "opt/cloche/cloche/__init__.py",
         "opt/cloche/cloche/data.json",
         "opt/cloche/cloche_guest",
         "opt/cloche/cloche_guest/__init__.py",
+        "opt/cloche/pytest",
+        "opt/cloche/python",
     }
+    assert tree["opt/cloche/python"].target == "/usr/local/bin/python3.12"
+    assert tree["opt/cloche/pytest"].target == made.info.pytest
+
+
+def test_a_cell_finds_python_and_pytest_where_every_image_has_them() -> None:
+    assert {f"/{PYTHON_LINK}", f"/{PYTEST_LINK}"} == {ENTRYPOINT[0], Paths().pytest}
+    tree = skeleton()
+    assert (tree[PYTHON_LINK].target, tree[PYTEST_LINK].target) == (PYTHON, PYTEST_DIRECTORY)
 
 
 @pytest.mark.parametrize(
