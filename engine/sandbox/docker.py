@@ -21,11 +21,10 @@ import urllib3.exceptions
 
 from engine.errors import EngineTimeout, SandboxError, SandboxUnavailable
 from engine.files import storage
+from engine.sandbox import labels
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 OLDEST_API, NEWEST_API = (1, 41), (1, 47)
-LABEL = "io.cloche."
-HOME_LABEL = LABEL + "home"
 KILL_WAIT_S = 10.0
 
 
@@ -154,7 +153,7 @@ class Engine:
             ImageMissing, RuntimeMissing, EngineRefused, EngineTimeout, EngineUnreachable. After EngineTimeout the
                 container may exist under `name`.
         """
-        if HOME_LABEL not in config.get("Labels", {}):
+        if labels.HOME not in config.get("Labels", {}):
             raise NotOurs("a container without Cloche's labels is not created.")
         with self._translated(f"create {name}"):
             made = self._api().create_container_from_config(dict(config), name)
@@ -284,7 +283,7 @@ class Engine:
     def _check_ours(self, container: str) -> None:
         if container in self._ours:
             return
-        if HOME_LABEL not in (self.inspect(container)["Config"].get("Labels") or {}):
+        if labels.HOME not in (self.inspect(container)["Config"].get("Labels") or {}):
             raise NotOurs(f"container {container[:20]} does not carry Cloche's labels; it was left alone.")
 
     # images

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine import ids
 from engine.errors import PolicyMismatch, SandboxUnavailable
-from engine.sandbox import readback, uids
+from engine.sandbox import labels, readback, uids
 from engine.sandbox.exchange import HostLink
 from engine.sandbox.place import Intent, Place, boot_id, container_name
 from engine.sandbox.policy import CellPolicy, Kind
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 EXPIRY_MARGIN_S = 120
 """Past its deadline and the time to start, a cell is the reaper's, whoever owns it."""
-
-UID_LABEL = "io.cloche.uid"
 
 
 @dataclass(frozen=True)
@@ -116,20 +114,11 @@ class Launch:
         self.pid = int(engine.inspect(self.container)["State"]["Pid"])
 
     def _variable(self) -> dict[str, Any]:
-        intent = self.place.intent
-        labels = {
-            "io.cloche.home": self._sandbox.home_id,
-            "io.cloche.boot": intent.boot_id,
-            "io.cloche.kind": intent.kind,
-            "io.cloche.cell": self.cell_id,
-            UID_LABEL: str(intent.uid),
-            "io.cloche.expires": str(int(intent.expires_at.timestamp())),
-        }
         return {
             "image_id": self.wish.image_id,
             "inbox": self.link.inbox,
             "outbox": self.link.outbox,
-            "labels": labels,
+            "labels": labels.labels_of(self.place.intent, home_id=self._sandbox.home_id),
         }
 
     def _intent(self) -> Intent:
@@ -151,8 +140,8 @@ class Launch:
         )
 
     def _uids_in_use(self) -> frozenset[int]:
-        listed = self._sandbox.engine.containers({UID_LABEL: None})
-        return frozenset(int(one.labels[UID_LABEL]) for one in listed if one.labels[UID_LABEL].isdigit())
+        listed = self._sandbox.engine.containers({labels.UID: None})
+        return frozenset(int(one.labels[labels.UID]) for one in listed if one.labels[labels.UID].isdigit())
 
     def destroy(self, *, ended: bool = False) -> None:
         """kill → wait → remove → seen absent; also a container whose creation was never answered.

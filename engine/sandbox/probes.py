@@ -25,6 +25,7 @@ from engine.files import make_directory, storage
 from engine.sandbox.cell import open_cell
 from engine.sandbox.frames import CaseResult, End
 from engine.sandbox.jobs import ProbeJob
+from engine.sandbox.labels import labels_of
 from engine.sandbox.place import Intent, Place, boot_id, container_name
 from engine.sandbox.policy import ENTRYPOINT, CellPolicy, Runtime
 
@@ -243,14 +244,7 @@ def _control_config(sandbox: Sandbox, place: Place, folder: Path, image_id: str,
     )
     for name, _ in full.ulimits:
         open_policy = open_policy.with_ulimit(name, None)
-    intent = place.intent
-    labels = {
-        "io.cloche.home": sandbox.home_id,
-        "io.cloche.boot": intent.boot_id,
-        "io.cloche.kind": "probe",
-        "io.cloche.cell": intent.cell,
-        "io.cloche.expires": str(int(intent.expires_at.timestamp())),
-    }
+    labels = labels_of(place.intent, home_id=sandbox.home_id)
     config = open_policy.container(image_id=image_id, inbox=folder, outbox=place.path / "out", labels=labels)
     control = resources.files("sandbox_images.probes").joinpath("_control.py").read_text(encoding="utf-8")
     config["Entrypoint"] = [ENTRYPOINT[0], "-B", "-c", control, *names]

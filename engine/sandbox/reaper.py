@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Literal
 from engine import ids, log
 from engine.errors import SandboxError
 from engine.files import Locked, lock, remove_tree
-from engine.sandbox.docker import HOME_LABEL, Container
+from engine.sandbox import labels
+from engine.sandbox.docker import Container
 from engine.sandbox.place import RECORD, cells_directory, owned
 
 if TYPE_CHECKING:
@@ -54,12 +55,12 @@ def list_cells(sandbox: Sandbox) -> list[ListedCell]:
     """
     found = {}
     for container in _containers(sandbox):
-        cell_id = container.labels.get("io.cloche.cell", "")
+        cell_id = container.labels.get(labels.CELL, "")
         path = cells_directory(sandbox.settings.home) / cell_id
         found[cell_id] = ListedCell(
             cell_id=cell_id,
             container=container.id,
-            kind=container.labels.get("io.cloche.kind", ""),
+            kind=container.labels.get(labels.KIND, ""),
             state=container.state,
             owned=bool(cell_id) and owned(path),
             expired=_expired(sandbox, container),
@@ -82,7 +83,7 @@ def reap(sandbox: Sandbox) -> list[Reaped]:
         one = _reap_container(sandbox, container)
         if one is not None:
             reaped.append(one)
-    alive = {container.labels.get("io.cloche.cell", "") for container in _containers(sandbox)}
+    alive = {container.labels.get(labels.CELL, "") for container in _containers(sandbox)}
     for path in _directories(sandbox):
         if path.name.lstrip(".") not in alive and _remove_directory(sandbox, path):
             reaped.append(Reaped(path.name, "", "leftover_directory"))
@@ -92,7 +93,7 @@ def reap(sandbox: Sandbox) -> list[Reaped]:
 
 
 def _reap_container(sandbox: Sandbox, container: Container) -> Reaped | None:
-    cell_id = container.labels.get("io.cloche.cell", "")
+    cell_id = container.labels.get(labels.CELL, "")
     path = cells_directory(sandbox.settings.home) / cell_id
     known = ids.CELL_ID.fullmatch(cell_id) is not None and path.is_dir()
     expired = _expired(sandbox, container)
@@ -127,7 +128,7 @@ def _remove_directory(sandbox: Sandbox, path: Path) -> bool:
 
 
 def _containers(sandbox: Sandbox) -> tuple[Container, ...]:
-    return sandbox.engine.containers({HOME_LABEL: sandbox.home_id, "io.cloche.cell": None})
+    return sandbox.engine.containers({labels.HOME: sandbox.home_id, labels.CELL: None})
 
 
 def _directories(sandbox: Sandbox) -> list[Path]:
@@ -135,5 +136,5 @@ def _directories(sandbox: Sandbox) -> list[Path]:
 
 
 def _expired(sandbox: Sandbox, container: Container) -> bool:
-    expires = container.labels.get("io.cloche.expires", "")
+    expires = container.labels.get(labels.EXPIRES, "")
     return not expires.isdigit() or sandbox.clock.now().timestamp() > int(expires)

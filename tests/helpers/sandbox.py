@@ -15,8 +15,9 @@ from typing import Any
 from cloche_guest import codec
 
 from engine.clock import SystemClock
+from engine.sandbox import labels
 from engine.sandbox.cell import Cell, open_cell
-from engine.sandbox.docker import HOME_LABEL, Engine
+from engine.sandbox.docker import Engine
 from engine.sandbox.frames import Artifact, Call, CellFrame, End, Output, Result
 from engine.sandbox.jobs import RunJob
 from engine.sandbox.outcome import CellEnd
@@ -46,7 +47,7 @@ def make_sandbox(home: Path, engine: Engine, **settings: Any) -> Sandbox:
 
 def containers_of(sandbox: Sandbox) -> list[str]:
     """Names of the containers that carry this home's label."""
-    return [one.name for one in sandbox.engine.containers({HOME_LABEL: sandbox.home_id})]
+    return [one.name for one in sandbox.engine.containers({labels.HOME: sandbox.home_id})]
 
 
 @contextmanager

@@ -1,0 +1,28 @@
+"""The labels of a cell's container: what the reaper knows a cell by when nobody remembers it. They never change."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.sandbox.place import Intent
+
+HOME: Final = "io.cloche.home"
+"""Whose cell it is; what lacks it is none of ours."""
+BOOT: Final = "io.cloche.boot"
+KIND: Final = "io.cloche.kind"
+CELL: Final = "io.cloche.cell"
+UID: Final = "io.cloche.uid"
+EXPIRES: Final = "io.cloche.expires"
+"""Unix time, whole seconds, after which it is the reaper's."""
+
+
+def labels_of(intent: Intent, *, home_id: str) -> dict[str, str]:
+    """The labels of the container that `intent` announces."""
+    return {
+        HOME: home_id,
+        BOOT: intent.boot_id,
+        KIND: intent.kind,
+        CELL: intent.cell,
+        UID: str(intent.uid),
+        EXPIRES: str(int(intent.expires_at.timestamp())),
+    }
