@@ -6,18 +6,18 @@ import json
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from cli import output
 from cli.app import Json, application, awaited
+from cli.package_text import gate_line, show_diagnostics, show_refusal, show_report
 from cli.runs import Progress, finish, person
 from engine.errors import GateRefused, InvalidPackage, UsageError
 from engine.run.replay import OnUnknown
 
 TASK_BYTES = 1024 * 1024
-CASE_LINES = 40
 
 group = typer.Typer(
     help="Workflow packages: validate, test, publish, look at, run.", no_args_is_help=True, rich_markup_mode=None
@@ -25,14 +25,6 @@ group = typer.Typer(
 
 Directory = Annotated[Path, typer.Argument(help="The package's directory.", metavar="DIRECTORY")]
 Repin = Annotated[bool, typer.Option("--repin", help="Pin all dependencies to their active revisions.")]
-
-
-def show_diagnostics(diagnostics: list[dict[str, Any]]) -> None:
-    """One line per diagnostic and one for what to do, as compilers print them."""
-    for item in diagnostics:
-        place = f"{item['file']}:{item['line']}" if item["line"] else item["file"] or "(package)"
-        output.line(f"{place}: {item['severity']} [{item['rule']}] {item['message']}")
-        output.line(f"    → {item['fix']}")
 
 
 @group.command()
@@ -65,7 +57,7 @@ def run_tests(directory: Directory, repin: Repin = False, as_json: Json = False)
         try:
             gated = awaited(partial(app.test, directory, repin=repin))
         except (InvalidPackage, GateRefused) as refused:
-            _show_refusal(refused)
+            show_refusal(refused)
             raise
         statement = json.loads(gated.report.to_json())
         if output.mode.json:
@@ -87,7 +79,7 @@ def publish(
         try:
             published = awaited(partial(app.publish, directory, replace=replace, repin=repin))
         except (InvalidPackage, GateRefused) as refused:
-            _show_refusal(refused)
+            show_refusal(refused)
             raise
         revision = published.revision
         if output.mode.json:
@@ -109,36 +101,6 @@ def publish(
         for note in published.notes:
             output.note(f"note: {note}")
         return 0
-
-
-def _show_refusal(refused: InvalidPackage | GateRefused) -> None:
-    """For people, what `--json` has beside the error."""
-    if not output.mode.json:
-        details = refused.details()
-        show_diagnostics(details.get("diagnostics", []))
-        if "report" in details:
-            show_report(details["report"])
-
-
-def show_report(statement: dict[str, Any]) -> None:
-    """One line per case of a gate report, with the output of those that did not pass, and a summary."""
-    predicate = statement["predicate"]
-    told = predicate["cloche"]
-    for case in told["tests"]:
-        mark = {"passed": "✓", "skipped": "-"}.get(case["outcome"], "✗")
-        output.line(f"{mark} {case['id']}  {case['outcome']}, {case['duration_s']:.2f} s")
-        for text in (case["detail"], case["output"]) if mark == "✗" else ():
-            for row in text.rstrip().splitlines()[-CASE_LINES:]:
-                output.line(f"    {row}")
-    for problem in told["problems"]:
-        output.line(f"✗ {problem}")
-    if predicate["result"] == "PASSED" and not told["evidence"]["found"]:
-        output.note(f"warning: the tests do not exercise the entry: {told['evidence']['detail']}")
-    passed = len(predicate["passedTests"])
-    tree = statement["subject"][0]["digest"]["gitTree"]
-    output.note(
-        f"{passed} of {len(told['tests'])} cases passed in the sandbox, {told['duration_s']:.1f} s; tree {tree}"
-    )
 
 
 @group.command("list")
@@ -181,16 +143,9 @@ def show(reference: Reference, as_json: Json = False) -> int:
         output.line(f"  {'permissions':13} {', '.join(package.summary.permissions) or 'none'}")
         for name, pin in package.summary.pins.items():
             output.line(f"  {'pins':13} {name} {pin}")
-        output.line(f"  {'gate':13} {_gate_line(report)}")
+        output.line(f"  {'gate':13} {gate_line(report)}")
         output.line("\n".join(f"    {path}" for path in package.files))
         return 0
-
-
-def _gate_line(report: dict[str, Any] | None) -> str:
-    if report is None:
-        return "no report is kept with this revision"
-    predicate = report.get("predicate", {})
-    return f"{predicate.get('result', '?')}, {len(predicate.get('passedTests', []))} tests passed"
 
 
 @group.command()

@@ -2,8 +2,8 @@
 
 A policy is made from the operator's settings and changed only through `with_*`; nothing of a candidate enters it. It is the
 text that the engine is asked for, that the readback (`engine.sandbox.readback`) and the attestation (`engine.sandbox.attest`)
-compare with, and that `describe` shows. Sources: docs/concepts/cells.md; rules per runtime were measured on runc 1.1.5 and
-runsc 20221219.
+compare with, and that `engine.sandbox.protections` tells in words. Sources: docs/concepts/cells.md; rules per runtime were
+measured on runc 1.1.5 and runsc 20221219.
 """
 
 from __future__ import annotations
@@ -82,16 +82,6 @@ def seccomp_text(runtime: Runtime) -> str:
         profile["syscalls"] = [rule for rule in profile["syscalls"] if rule["names"] != ["clone3"]]
         profile["syscalls"][0]["names"].append("clone3")
     return json.dumps(profile, separators=(",", ":"))
-
-
-@dataclass(frozen=True)
-class Rule:
-    """One line of `describe`: what is protected, the value, who enforces it, and what the runtime leaves out."""
-
-    protection: str
-    value: str
-    enforced_by: str
-    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -310,52 +300,6 @@ class CellPolicy:
             "Init": False,
         }
 
-    def describe(self) -> tuple[Rule, ...]:
-        """What holds in such a cell and who sees to it; what this runtime ignores is said and not claimed."""
-        runc = self.runtime == "runc"
-        kernel = "kernel" if runc else "gVisor"
-        return (
-            Rule("network", self.network, "kernel namespace" if runc else "gVisor without a network stack"),
-            Rule(
-                "system calls",
-                f"{_allowed(self.seccomp)} allowed, clone3 → {'ENOSYS' if runc else 'allowed'}",
-                "kernel (seccomp)" if runc else "gVisor's own kernel",
-                "" if runc else "the list is ignored unless runsc runs with --oci-seccomp; gVisor answers by itself",
-            ),
-            Rule(
-                "privileges",
-                "no-new-privileges, ALL dropped, " + " ".join(self.cap_add) + " for PID 1",
-                kernel,
-                ""
-                if runc
-                else "gVisor does not show no-new-privileges and ambient capabilities; it gives none on exec",
-            ),
-            Rule("identity", f"PID 1 {self.user}:{self.group}, worker under its own uid without groups", kernel),
-            Rule("root file system", "read-only" if self.read_only_root else "writable", kernel),
-            *(
-                Rule(
-                    f"tmpfs {path}",
-                    options,
-                    kernel,
-                    "" if runc else "nr_inodes is ignored; nosuid and nodev are not shown",
-                )
-                for path, options in self.tmpfs
-            ),
-            Rule("shared memory", f"ipc {self.ipc}", kernel),
-            Rule("memory", f"{self.memory} bytes, swap {self.memory_swap - self.memory}", "cgroup"),
-            Rule("cpu", f"{self.nano_cpus / 1e9:g} cores", "cgroup"),
-            Rule("host processes", str(self.pids), "cgroup", "" if runc else "counts gVisor's own threads too"),
-            Rule("guest processes", str(self.limits.processes), f"{kernel} (RLIMIT_NPROC of the worker's uid)"),
-            *(Rule(f"ulimit {name}", str(value), kernel) for name, value in self.ulimits if name != "nproc"),
-            Rule("environment", " ".join(name for name, _ in self.environment), "engine"),
-            Rule(
-                "scheduling of PID 1",
-                "refused" if runc else "possible",
-                "seccomp" if runc else "",
-                "" if runc else "gVisor reports success for nice and affinity; the deadline was measured to hold",
-            ),
-        )
-
 
 def _bind(source: str, target: str, read_only: bool) -> dict[str, Any]:
     return {
@@ -365,11 +309,3 @@ def _bind(source: str, target: str, read_only: bool) -> dict[str, Any]:
         "ReadOnly": read_only,
         "BindOptions": {"Propagation": "rprivate"},
     }
-
-
-def _allowed(seccomp: str) -> str:
-    try:
-        rules = json.loads(seccomp)["syscalls"]
-    except (ValueError, KeyError, TypeError):
-        return "all calls"
-    return f"{sum(len(rule['names']) for rule in rules if rule['action'] == 'SCMP_ACT_ALLOW')} calls"

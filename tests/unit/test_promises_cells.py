@@ -13,6 +13,7 @@ from engine.sandbox.docker import Engine
 from engine.sandbox.frames import CaseResult
 from engine.sandbox.jobs import Case, GateJob
 from engine.sandbox.policy import CellPolicy
+from engine.sandbox.protections import protections
 from engine.settings import Settings
 from tests.helpers.fake_engine import after_version, answer, fake_engine
 from tests.helpers.guest_cell import guest_cell
@@ -72,7 +73,7 @@ def test_a_container_is_killed_waited_for_removed_and_looked_for_and_never_asked
 
 def test_the_description_of_a_policy_names_variables_and_never_their_values(tmp_path: Path) -> None:
     policy = CellPolicy.from_settings(Settings(home=tmp_path), "runc", "run").with_environment({"TOKEN": "s3cret"})
-    told = "\n".join(f"{rule.protection} {rule.value} {rule.enforced_by} {rule.note}" for rule in policy.describe())
+    told = "\n".join(f"{rule.protection} {rule.value} {rule.enforced_by} {rule.note}" for rule in protections(policy))
     assert "TOKEN" in told
     assert "s3cret" not in told
 

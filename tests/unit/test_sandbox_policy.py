@@ -11,6 +11,7 @@ import pytest
 
 from engine.sandbox import readback
 from engine.sandbox.policy import CellPolicy, seccomp_text
+from engine.sandbox.protections import protections
 from engine.settings import Settings
 
 FORBIDDEN = {
@@ -134,17 +135,17 @@ def test_the_environment_is_an_allow_list_without_anything_like_a_credential(pol
 def test_gvisor_gets_more_host_processes_and_its_policy_says_what_is_ignored(tmp_path: Path) -> None:
     runsc = CellPolicy.from_settings(Settings(home=tmp_path), "runsc", "run")
     assert runsc.pids >= 512
-    notes = {rule.protection: rule.note for rule in runsc.describe()}
+    notes = {rule.protection: rule.note for rule in protections(runsc)}
     assert "ignored" in notes["system calls"]
     assert "ignored" in notes["tmpfs /tmp"]
 
 
 def test_the_description_under_runc_claims_what_the_container_asks_for(policy: CellPolicy) -> None:
-    values = {rule.protection: rule.value for rule in policy.describe()}
+    values = {rule.protection: rule.value for rule in protections(policy)}
     assert values["network"] == "none"
     assert values["memory"] == f"{512 * 1024 * 1024} bytes, swap 0"
     assert values["guest processes"] == "128"
-    assert all(rule.enforced_by for rule in policy.describe())
+    assert all(rule.enforced_by for rule in protections(policy))
 
 
 def test_host_processes_leave_room_above_the_guests(policy: CellPolicy) -> None:
