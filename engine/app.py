@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from engine.package.validate import Validation
     from engine.run.calls import CallHandler
     from engine.run.folder import Run
-    from engine.run.generation import Choices
+    from engine.run.generation import Choices, Limits
     from engine.run.store import RunStore
     from engine.run.view import RunView
     from engine.sandbox.cell import Cell
@@ -212,6 +212,7 @@ class App:
             StorageFull, EngineFailure: the record could not be written.
         """
         from engine.models.provider import absolute_model
+        from engine.run.lifecycle import check_task
         from engine.run.start import Inputs, new_spec
 
         choices = _choices(on_unknown, by=by)
@@ -219,8 +220,9 @@ class App:
         inputs = Inputs.checked(task, session=session, workspace=workspace or Path.cwd(), model=chosen)
         handlers = self._handlers(chosen, tell)
         snapshot = await _in_thread(self.snapshots.for_revision, *self.catalog.resolve(reference))
-        await self.ready()
         spec = new_spec(snapshot, inputs, settings=self.settings, now=self.clock.now())
+        check_task(spec, self._limits())
+        await self.ready()
         return await self._drive(self.runs.create(spec), snapshot.path, handlers, choices, progress)
 
     async def resume(
@@ -296,7 +298,6 @@ class App:
     async def _drive(
         self, run: Run, snapshot: Path, handlers: Mapping[str, CallHandler], choices: Choices, watch: Watch | None
     ) -> RunView:
-        from engine.run.generation import Limits
         from engine.run.lifecycle import drive
 
         return await drive(
@@ -305,10 +306,15 @@ class App:
             cells=self._run_cell,
             handlers=handlers,
             prove_gone=self._prove_gone,
-            limits=Limits(value_bytes=self.settings.value_bytes, output_bytes=self.settings.output_bytes),
+            limits=self._limits(),
             choices=choices,
             watch=watch,
         )
+
+    def _limits(self) -> Limits:
+        from engine.run.generation import Limits
+
+        return Limits(value_bytes=self.settings.value_bytes, output_bytes=self.settings.output_bytes)
 
     def _run_cell(self, *, run_id: str, generation: int) -> AbstractAsyncContextManager[Cell]:
         from engine.sandbox.cell import open_cell

@@ -22,6 +22,7 @@ from engine.run.events import Decision
 from engine.run.folder import Run
 from engine.run.generation import Attempt, Choices, Limits
 from engine.run.handover import ProveGone, leave_nothing_behind, run_started, write_view
+from engine.run.spec import RunSpec
 from engine.run.status import Status
 from engine.run.view import RunView
 
@@ -65,7 +66,7 @@ async def drive(
         JournalDamaged, StorageFull, EngineFailure: the record cannot be read or written; recorded as far as possible.
     """
     chosen, bounds = choices or Choices(), limits or Limits()
-    _check_task(run, bounds)
+    check_task(run.spec, bounds)
     with claimed(run) as recorder:
         if not _goes_on(recorder, chosen):
             return write_view(recorder)
@@ -81,11 +82,12 @@ def refuse_cancelled(run_id: str, status: Status) -> None:
         raise RunCancelled(f"run {run_id} was cancelled.", fix="Start a new run.")
 
 
-def _check_task(run: Run, limits: Limits) -> None:
-    size = len(text_of(run.spec.task))
+def check_task(spec: RunSpec, limits: Limits) -> None:
+    """Refuse a task that does not fit through the exchange. Raises TaskTooLarge."""
+    size = len(text_of(spec.task))
     if size > limits.value_bytes:
         raise TaskTooLarge(
-            f"the task of run {run.run_id} has {size:,} bytes; a value has at most {limits.value_bytes:,}.",
+            f"the task has {size:,} bytes; a value has at most {limits.value_bytes:,}.",
             fix="Put what is large into a file of the workspace.",
         )
 

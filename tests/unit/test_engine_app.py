@@ -35,7 +35,9 @@ def publisher(tmp_path: Path) -> Publisher:
 def app(publisher: Publisher) -> Iterator[App]:
     """A home with the package `say`, and no engine."""
     publisher.put("say")
-    with open_app(Settings(home=publisher.home, docker_host=f"unix://{publisher.home}/no.sock")) as opened:
+    with open_app(
+        Settings(home=publisher.home, docker_host=f"unix://{publisher.home}/no.sock", value_bytes=4096)
+    ) as opened:
         yield opened
 
 
@@ -81,6 +83,7 @@ def test_inputs_that_cannot_be_used_make_no_run(app: App, tmp_path: Path) -> Non
     nameless.mkdir()
     for wrong in (
         {"task": object()},
+        {"task": "x" * 4096},
         {"session": "A b"},
         {"workspace": tmp_path / "gone"},
         {"workspace": nameless},

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from cli.main import VERSION
+
 ROOT = Path(__file__).parents[2]
 TOP_LEVEL = {
     ".ci", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "SECURITY.md",
@@ -98,6 +100,10 @@ def test_the_locks_hold_every_dependency_of_the_project() -> None:
     for name, wanted in zip(LOCKS, (project["dependencies"], project["optional-dependencies"]["dev"]), strict=True):
         locked = {line.split("==")[0] for line in (ROOT / name).read_text().splitlines() if re.match(r"\w", line)}
         assert {re.match(r"[\w.-]+", wish).group().lower() for wish in wanted} <= locked  # type: ignore[union-attr]
+
+
+def test_the_version_that_is_printed_is_the_projects() -> None:
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == VERSION
 
 
 def test_every_target_of_the_makefile_is_listed_by_help() -> None:
