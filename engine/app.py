@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine import log
 from engine.clock import Clock, SystemClock
-from engine.errors import CellLost, EngineFailure, NotFound, UsageError
+from engine.errors import CellLost, EngineFailure, UsageError
 from engine.files import make_directory
 from engine.settings import Settings, load
 
@@ -243,7 +243,7 @@ class App:
         Raises:
             RunNotFound: there is none. RunCancelled: it was cancelled. RunOwned: another process executes it.
             WorkspaceGone: its workspace is not there. UsageError: its model cannot be used, or a choice is none.
-            NotFound, NotAuthorised, CorruptEntry: its revision or one of its pins is not to be had any more.
+            NotFound, NotAuthorised, CorruptEntry, SnapshotChanged: its revision or a pin of it is not to be had any more.
             SandboxError: there is no cell to be had, or an old one could not be proven gone.
             In all these cases the run is as it was.
         """
@@ -335,12 +335,10 @@ class App:
         return open_handlers(clock=self.clock, model=open_model(model, tell=tell) if model else None)
 
     def _snapshot_of(self, run: Run) -> PinnedSnapshot:
+        from engine.run.start import check_snapshot
+
         snapshot = self.snapshots.for_revision(run.spec.workflow_id, run.spec.revision)
-        if snapshot.digest != run.spec.snapshot_digest:
-            raise NotFound(
-                f"the snapshot of run {run.run_id} cannot be made again: the catalog gives other bytes.",
-                fix="Restore the catalog's repositories; the run is untouched.",
-            )
+        check_snapshot(run.spec, snapshot)
         return snapshot
 
     async def _prove_gone(self, cell_id: str) -> None:

@@ -52,7 +52,9 @@ class BlobStore:
         except FileNotFoundError as error:
             raise JournalDamaged(path, 0, "the journal names this blob and it is not there") from error
         except OSError as error:
-            raise EngineFailure(f"cannot read {path}: {error.strerror}.") from error
+            raise EngineFailure(
+                f"cannot read {path}: {error.strerror}.", fix="Check the path and its rights."
+            ) from error
         if sha256_hex(raw) != name:
             raise JournalDamaged(path, 0, "was changed after it was written")
         return json.loads(raw)

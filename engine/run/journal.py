@@ -121,7 +121,10 @@ class JournalWriter:
             EngineFailure: the disk failed, now or before.
         """
         if self._broken:
-            raise EngineFailure(f"{self._path} could not be written before; nothing is recorded any more.")
+            raise EngineFailure(
+                f"{self._path} could not be written before; nothing is recorded any more.",
+                fix="Mend what keeps it from being written, then resume the run.",
+            )
         lines: list[Line] = []
         raw, head = b"", self._head
         at = max(round(self._clock.now().timestamp(), 6), self._at)

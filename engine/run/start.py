@@ -10,7 +10,7 @@ from typing import Any
 from cloche_guest import codec
 
 from engine.catalog.snapshots import PinnedSnapshot
-from engine.errors import NotFound, UsageError
+from engine.errors import EngineFailure, NotFound, UsageError
 from engine.ids import SESSION_ID, new_run_id, new_seed
 from engine.run.permissions import granted
 from engine.run.spec import RunSpec
@@ -21,6 +21,12 @@ class WorkspaceGone(NotFound):
     """The directory that a run works in is not there any more."""
 
     code = "workspace_gone"
+
+
+class SnapshotChanged(EngineFailure):
+    """The catalog gives other bytes for a run's revision or pins than those it began with."""
+
+    code = "snapshot_changed"
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,19 @@ def check_workspace(spec: RunSpec) -> None:
         raise WorkspaceGone(
             f"run {spec.run_id} works in {spec.workspace}, which is no directory any more.",
             fix="Put it back and resume again; the run is untouched.",
+        )
+
+
+def check_snapshot(spec: RunSpec, snapshot: PinnedSnapshot) -> None:
+    """Refuse to go on with other bytes than the run began with.
+
+    Raises:
+        SnapshotChanged: the snapshot is another one.
+    """
+    if snapshot.digest != spec.snapshot_digest:
+        raise SnapshotChanged(
+            f"the snapshot of run {spec.run_id} cannot be made again: the catalog gives other bytes.",
+            fix="Restore the catalog's repositories; the run is untouched.",
         )
 
 

@@ -18,7 +18,7 @@ from engine.errors import NotFound, RunCancelled, SandboxUnavailable, UsageError
 from engine.gate.commit import NameTaken
 from engine.package.validate import InvalidCandidate
 from engine.run.permissions import granted
-from engine.run.start import Inputs, WorkspaceGone, new_spec
+from engine.run.start import Inputs, SnapshotChanged, WorkspaceGone, check_snapshot, new_spec
 from engine.run.store import RunNotFound
 from engine.settings import Settings
 from tests.helpers.publishing import Publisher, package_files, write_package
@@ -130,6 +130,14 @@ def test_a_snapshot_that_was_lost_or_damaged_is_made_again_for_a_resume(app: App
     with pytest.raises(SandboxUnavailable):  # it comes that far, and there is no image here
         resume(app, started)
     assert file.read_bytes() == whole
+
+
+def test_a_run_does_not_go_on_with_other_bytes_than_it_began_with(app: App, started: str) -> None:
+    run = app.runs.open(started)
+    other = run.spec.model_copy(update={"snapshot_digest": "0" * 64})
+    with pytest.raises(SnapshotChanged, match="other bytes"):
+        check_snapshot(other, app.snapshots.for_revision("say", run.spec.revision))
+    check_snapshot(run.spec, app.snapshots.for_revision("say", run.spec.revision))
 
 
 def test_a_cancelled_run_and_one_that_is_not_there_are_not_resumed(app: App, started: str) -> None:
