@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 from engine.run.status import Status
 from engine.run.view import CallView, GenerationView, Node, RunView, calls_of
@@ -36,11 +37,11 @@ def headline(view: RunView) -> str:
     return f"{view.workflow_id} {view.run_id}: {view.status.value}{reason}, {took}"
 
 
-def rendered(view: RunView) -> str:
-    """The whole story, as `cloche runs show` prints it."""
-    return "\n".join([*_header(view), "", *_calls(view), "", *_generations(view), *_outputs(view), *_end(view)]).rstrip(
-        "\n"
-    )
+def rendered(view: RunView, *, folder: Path) -> str:
+    """The whole story, as `cloche runs show` prints it. `folder` is the run's own."""
+    return "\n".join(
+        [*_header(view), "", *_calls(view), "", *_generations(view), *_outputs(view, folder), *_end(view)]
+    ).rstrip("\n")
 
 
 def _header(view: RunView) -> Iterator[str]:
@@ -142,7 +143,9 @@ def _how(generation: GenerationView) -> str:
     return told
 
 
-def _outputs(view: RunView) -> Iterator[str]:
+def _outputs(view: RunView, folder: Path) -> Iterator[str]:
+    if view.artifacts:
+        yield f"files   {folder / 'output'}"
     for artifact in view.artifacts:
         yield f"output  {artifact.path}  {artifact.size} bytes  sha256 {artifact.sha256[:16]}"
     for generation in view.generations:

@@ -146,7 +146,8 @@ def show(
 ) -> int:
     """Show one run: what it called, what that gave, how it ended."""
     with application(as_json=as_json) as app:
-        view = app.view(run_id or app.runs.newest().run_id)
+        run = app.runs.open(run_id) if run_id else app.runs.newest()
+        view = app.view(run.run_id)
         if output.mode.json:
             output.data(described(app, view, value=result))
         elif result:
@@ -156,7 +157,7 @@ def show(
                 )
             output.line(_result_text(app, view))
         else:
-            output.line(rendered(view))
+            output.line(rendered(view, folder=run.folder))
         return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from pathlib import Path
 
@@ -191,7 +192,10 @@ def test_the_weekly_report_says_that_its_model_is_scripted(cloche: Commands, tmp
         "workflows", "run", "weekly_report", "2026-W48", "--workspace", made.weekly, "--model", model, "--json"
     )
     assert ran.data["status"] == "completed", ran.stderr
-    assert "model     scripted" in cloche("runs", "show").stdout
+    shown = cloche("runs", "show").stdout
+    assert "model     scripted" in shown
+    (folder,) = re.findall(r"^files   (.+)$", shown, re.MULTILINE)
+    assert (Path(folder) / "weekly.md").is_file()
 
 
 def test_a_probe_of_this_machine_holds(shared: Commands) -> None:

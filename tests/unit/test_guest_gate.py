@@ -132,6 +132,22 @@ def test_an_unscripted_call_fails_the_case_whatever_the_code_catches():
     assert all(report.detail.startswith("llm() was called") for report in found)
 
 
+def test_a_failure_ends_at_the_last_line_of_the_package():
+    unused = one("from cloche.testing import script\ndef test_it():\n    with script(agent=['x']): pass")
+    assert unused.outcome == "failed"
+    assert "UnusedReplies: never asked for: agent" in unused.detail
+    assert "cloche/testing.py" not in unused.detail
+    report = one("import cloche\ndef test_it(): cloche.llm('x')")
+    assert report.detail.splitlines()[0].startswith("llm() was called without a scripted reply")
+    assert "workflows/demo/tests/test_workflow.py:2: in test_it" in report.detail.splitlines()[1]
+    assert "_primitives.py" not in report.detail
+
+
+def test_a_module_that_cannot_be_imported_leaves_its_own_error_only():
+    report = one("import nothing_here\ndef test_it(): pass")
+    assert (report.outcome, report.output) == ("not_collected", "")
+
+
 def test_a_scripted_case_passes_and_sees_scopes():
     body = """
 from cloche.testing import script, data

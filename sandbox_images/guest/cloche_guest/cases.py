@@ -15,7 +15,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, TracebackType
 from typing import Any, NoReturn
 
 import cloche._call
@@ -38,6 +38,10 @@ _WITHOUT = (
     "setupplan",
     "stepwise",
 )
+
+
+_OURS = os.path.dirname(os.path.dirname(cloche._call.__file__)) + os.sep
+"""Where the guest's own code lies."""
 
 
 class EntryReplaced(RuntimeError):
@@ -168,6 +172,7 @@ def _one_case(entry: str, case: dict[str, Any], paths: Paths) -> Any:
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_collection(self, session: Any) -> bool:
+            session.items = []
             try:
                 _register_fixtures(session, entry, case["file"])
             except Exception as error:
@@ -190,6 +195,12 @@ def _one_case(entry: str, case: dict[str, Any], paths: Paths) -> Any:
         def pytest_collectreport(self, report: Any) -> None:
             if report.failed:
                 self.problem = report.longreprtext
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_runtest_makereport(self, call: Any) -> None:
+            """Frames of ours tell an author nothing: the last one of the package is where it failed."""
+            if call.excinfo is not None:
+                call.excinfo.traceback = type(call.excinfo.traceback)(_without_ours(call.excinfo.tb))
 
         def pytest_runtest_logreport(self, report: Any) -> None:
             self.reports.append(report)
@@ -217,6 +228,19 @@ def judge(reports: Sequence[Any], *, skip_is_marked: bool) -> tuple[str, str]:
             marked = skip_is_marked and report.when == "setup"
             return ("skipped", str(reason)) if marked else ("failed", f"skipped while running: {reason}")
     return ("passed", "") if len(reports) == 3 else ("error", "the test itself did not run")
+
+
+def _without_ours(tb: TracebackType | None) -> TracebackType | None:
+    """The same chain without frames of the guest; whole when nothing else is in it."""
+    kept: TracebackType | None = None
+    at: list[TracebackType] = []
+    while tb is not None:
+        at.append(tb)
+        tb = tb.tb_next
+    theirs = [one for one in at if not one.tb_frame.f_code.co_filename.startswith(_OURS)]
+    for one in reversed(theirs or at):
+        kept = TracebackType(kept, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return kept
 
 
 def _is_of(item: Any, case: dict[str, Any]) -> bool:

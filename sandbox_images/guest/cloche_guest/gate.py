@@ -140,7 +140,8 @@ class Cases:
 def decide(listener: Listener, *, status: int | None, timeout_s: float) -> tuple[str, str]:
     """Outcome and detail of a case. `status` is the child's exit code, minus the signal, or None when time was up."""
     if listener.unscripted:
-        return "unscripted", f"{listener.unscripted}() was called without a scripted reply. {listener.detail}".strip()
+        told = f"{listener.unscripted}() was called without a scripted reply, or with one that no run would give."
+        return "unscripted", f"{told}\n{listener.detail}".strip()
     if status is None:
         return "timeout", f"still running after {timeout_s:g} s"
     if listener.outcome and status == 0:
