@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +13,9 @@ from engine.run.view import CallView, GenerationView, Node, RunView, calls_of
 
 RESULT_CHARACTERS = 2048
 ARGUMENT_CHARACTERS = 70
+
+_JSON = json.JSONDecoder()
+_NAME = re.compile(r',?"(\w+)":')
 
 MARKS = {"completed": "✓", "failed": "✗", "unknown": "?", "running": "…"}
 
@@ -105,7 +110,19 @@ def _call(call: CallView, indent: str) -> Iterator[str]:
 
 
 def _bare(arguments: str) -> str:
-    return arguments[1:-1] if arguments.startswith("{") and arguments.endswith("}") else arguments
+    """As code writes them, `path="a.txt", offset=0`; from where the text was clipped, as it is."""
+    if not arguments.startswith("{"):
+        return arguments
+    told: list[str] = []
+    at = 1
+    while named := _NAME.match(arguments, at):
+        try:
+            _, end = _JSON.raw_decode(arguments, named.end())
+        except ValueError:
+            return ", ".join([*told, f"{named[1]}={arguments[named.end() :]}"])
+        told.append(f"{named[1]}={arguments[named.end() : end]}")
+        at = end
+    return ", ".join(told)
 
 
 def _short_site(site: str) -> str:
