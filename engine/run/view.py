@@ -133,6 +133,10 @@ class RunView(_View):
         description="`seq` of completed records that the completed run never asked for, the first 100."
     )
 
+    def __repr__(self) -> str:
+        """Short: an event loop shows the result of its task when it closes, and all calls of a run are many."""
+        return f"RunView({self.run_id!r}, {self.status.value!r})"
+
     @property
     def exit_code(self) -> int:
         """The process exit code that says how the run stands (docs/reference/exit-codes.md)."""

@@ -25,7 +25,16 @@ _PHASES = 100
 def check_value(text: str, arguments: bool) -> bool:
     """True when JSON text is the one encoding of a value; for `arguments` of a dict with text as keys."""
     try:
-        value = codec.check(json.loads(text, object_pairs_hook=_object, parse_constant=_refuse))
+        encoded = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return False
+    return check_encoded(encoded, arguments)
+
+
+def check_encoded(encoded: Any, arguments: bool) -> bool:
+    """`check_value` for JSON that was parsed, with the same refusals, already."""
+    try:
+        value = codec.check(encoded)
     except (ValueError, RecursionError, OverflowError):
         return False
     return not arguments or (type(value) is dict and all(type(key) is str for key in value))
@@ -129,7 +138,7 @@ class Channel:
             raise wire.WireError("frame.bad_field", f"{kind} needs one of {field} and {reference}")
         if field in frame:
             self._no_parts_left()
-            fits = check_value(json.dumps(frame[field], ensure_ascii=False), kind == "call")
+            fits = check_encoded(frame[field], kind == "call")
         else:
             part_id, i, of = self._part
             if frame[reference] != part_id or not self._parts or i != of:

@@ -113,6 +113,8 @@ class Run:
             while (status := reaper.status) is None:
                 for frame in self._control.turn(self._watched(child), due=bool(self._outstanding)):
                     self._from_host(frame)
+                if self._to_worker and child.channel in self._sources:
+                    self._write_to_worker(child.channel)
                 self._send_output()
                 if self._result_at is not None and time.monotonic() - self._result_at > _AFTER_RESULT_S:
                     return self._exited(1 if self._raised else 0)
