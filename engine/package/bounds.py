@@ -7,6 +7,10 @@ MIB = 1024 * KIB
 
 FILE_BYTES = 1 * MIB
 """Largest file."""
+PYPROJECT_BYTES = 64 * KIB
+"""pyproject.toml; rewriting it takes time quadratic in its length."""
+PYPROJECT_DOTS = 500
+"""Dots outside strings and comments of pyproject.toml; keys of many parts, or many of them, take minutes to read or rewrite."""
 TREE_BYTES = 5 * MIB
 """All files together."""
 FILES = 200

@@ -13,7 +13,7 @@ from typing import Final
 
 from engine.package.bindings import BUILTINS, Binding, Kind, resolve
 from engine.package.rules import Findings
-from engine.package.source import Module
+from engine.package.source import Module, written
 from engine.package.vocabulary import CLASS_CONSTRUCTORS, CONSTRUCTORS, REFUSED_NAMES, TEST_CONSTRUCTORS
 
 _MODULE_NAMES: Final = frozenset({"__name__", "__doc__", "__file__", "__package__", "__qualname__", "__module__"})
@@ -112,7 +112,7 @@ class Constants:
     def _check_call(self, node: ast.Call, *, evaluated: bool) -> None:
         called = resolve(node.func, self.names)
         if called not in self._allowed():
-            told = f"{ast.unparse(node.func)[:80]}() is called at module level."
+            told = f"{written(node.func)}() is called at module level."
             self._report("module.call", node, told, _CALL_FIX)
             return
         for argument in node.args:

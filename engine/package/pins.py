@@ -6,12 +6,14 @@ that is there.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from engine.errors import EngineFailure, InvalidPackage
 from engine.ids import REVISION, WORKFLOW_ID
+from engine.package import bounds
 from engine.package.contract import Spelling
 
 if TYPE_CHECKING:
@@ -19,16 +21,30 @@ if TYPE_CHECKING:
 
 PINS: Final = "workflow-dependencies"
 SPELLINGS: Final[tuple[Spelling, ...]] = ("cloche", "openprogram")
+_STRINGS: Final = re.compile(
+    r"#[^\n]*"
+    r"|\"\"\"[^\"\\]*+(?:(?:\\.|\"(?!\"\"))[^\"\\]*+)*+(?:\"{3,5}|\Z)"
+    r"|'{3}(?:[^']|'(?!''))*+(?:'{3,5}|\Z)"
+    r"|\"[^\"\\\n]*+(?:\\.[^\"\\\n]*+)*+\"?"
+    r"|'[^'\n]*+'?",
+    re.DOTALL,
+)
+"""Comments and strings of TOML; what is none may be left over."""
 
 
 def parse(data: bytes) -> dict[str, Any]:
     """The document.
 
     Raises:
-        ValueError: no UTF-8, no TOML, or nested too deep to read.
+        ValueError: no UTF-8, no TOML, nested too deep to read, or past a bound of a pyproject.toml.
     """
+    if len(data) > bounds.PYPROJECT_BYTES:
+        raise ValueError(f"larger than {bounds.PYPROJECT_BYTES // bounds.KIB} KiB")
+    text = data.decode("utf-8")
+    if _STRINGS.sub("", text).count(".") > bounds.PYPROJECT_DOTS:
+        raise ValueError(f"more than {bounds.PYPROJECT_DOTS} dots outside strings")
     try:
-        return tomllib.loads(data.decode("utf-8"))
+        return tomllib.loads(text)
     except RecursionError as error:
         raise ValueError("nested too deep") from error
 

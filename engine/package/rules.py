@@ -34,7 +34,7 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         "identity.pattern": "The workflow id matches `[a-z][a-z0-9_]{0,79}`.",
         "identity.reserved": "The workflow id is no keyword, primitive or management name.",
         "identity.project": "`project.name` equals the directory's name.",
-        "metadata.toml": "`pyproject.toml` is TOML.",
+        "metadata.toml": "`pyproject.toml` is TOML, has at most 64 KiB, and at most 500 dots outside strings and comments.",
         "metadata.type": "Known keys have their TOML type.",
         "metadata.unknown_key": "The tool table holds no unknown key.",
         "metadata.spelling": "There is one tool table, in one spelling.",

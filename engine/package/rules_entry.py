@@ -9,7 +9,7 @@ from typing import Final
 from engine.package.bindings import bound_names, imports_of, resolve
 from engine.package.layout import CODE_FOLDERS, RESOURCES, TESTS
 from engine.package.rules import Findings
-from engine.package.source import Module, parameters
+from engine.package.source import Module, parameters, written
 from engine.package.vocabulary import AGENTIC
 
 WORKFLOW: Final = "workflow.py"
@@ -83,7 +83,7 @@ class _Entry:
             real = resolve(called, self._names) == AGENTIC and own_name == "agentic_function"
             agentic += real
             if not real or agentic > 1 or (isinstance(node, ast.Call) and _renames(node)):
-                told = f"@{ast.unparse(called)[:80]} on the entry is not the plain @agentic_function of cloche."
+                told = f"@{written(called)} on the entry is not the plain @agentic_function of cloche."
                 fix = "Import agentic_function from cloche under its own name, use it once without a name, or leave it."
                 self._report("entry.decorator", node.lineno, told, fix)
 

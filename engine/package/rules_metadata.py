@@ -57,7 +57,7 @@ def check_metadata(candidate: Candidate, findings: Findings) -> Metadata | None:
     try:
         document = parse(data)
     except ValueError as error:
-        findings.add("metadata.toml", PYPROJECT, f"is not TOML: {error}.", fix="Correct the syntax.")
+        findings.add("metadata.toml", PYPROJECT, f"cannot be read as TOML: {error}.", fix="Correct it.")
         return None
     return _Metadata(candidate.workflow_id, document, data.decode("utf-8"), findings).check()
 

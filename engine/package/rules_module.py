@@ -14,7 +14,7 @@ from engine.package.bindings import Binding, Kind, imports_of, resolve, target_n
 from engine.package.constants import Constants
 from engine.package.layout import is_test
 from engine.package.rules import Findings
-from engine.package.source import Module, parameters
+from engine.package.source import Module, parameters, written
 from engine.package.vocabulary import AGENTIC, DECORATORS, TEST_DECORATORS
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -133,7 +133,7 @@ class _ModuleLevel:
             for argument in [*node.args, *(keyword.value for keyword in node.keywords)]:
                 self._constants.check(argument)
         if checked and not self._is_allowed_decorator(called, name):
-            told = f"@{ast.unparse(called)[:80]} is no decorator that packages may use."
+            told = f"@{written(called)} is no decorator that packages may use."
             fix = "Use one of the decorators in docs/reference/rules.md, or call a function inside the body."
             self._findings.add("module.decorator", self._module.path, told, line=node.lineno, fix=fix)
         return name

@@ -165,6 +165,14 @@ def parameters(arguments: ast.arguments) -> list[ast.arg]:
     return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *variadic]
 
 
+def written(node: ast.expr) -> str:
+    """The start of an expression as code, for a message."""
+    try:
+        return ast.unparse(node)[:80]
+    except ValueError:  # it holds an integer that is longer than Python writes out
+        return "…"
+
+
 def line_of(node: ast.AST) -> int:
     """The line a node starts on."""
     return getattr(node, "lineno", 0)

@@ -6,6 +6,7 @@ import ast
 import json
 import textwrap
 from pathlib import Path
+from time import process_time
 
 import pytest
 from hypothesis import given, settings
@@ -133,6 +134,8 @@ def test_the_vocabulary_is_that_of_the_authoring_package() -> None:
         (b'X = f"' + b"{a}" * 300_000 + b'"', "text.syntax"),
         (b'"""' + b'\\"""' * 200_000 + b"\\", "text.syntax"),
         (b"X = 1\n\\", "text.syntax"),
+        (b"X = 0x" + b"f" * 5000 + b"()", "module.call"),
+        (b"@(0x" + b"f" * 5000 + b")\ndef f(): pass\n", "module.decorator"),
     ],
     ids=lambda value: value if isinstance(value, str) else value[:12].decode(),
 )
@@ -156,12 +159,58 @@ def test_an_absolute_import_of_the_package_itself_is_told_as_the_relative_one(pa
     assert (found.rule, told in found.fix) == ("import.refused", True)
 
 
+def cpu_s(files: dict[str, bytes]) -> float:
+    """Seconds of this process that judging a package with these files takes."""
+    before = process_time()
+    rules_of(files)
+    return process_time() - before
+
+
 def test_eight_thousand_functions_are_judged_in_seconds() -> None:
     assert rules_of({"steps/many.py": b"def f(): pass\n" * 8000}) == set()
 
 
-def test_a_deeply_nested_toml_becomes_a_diagnostic() -> None:
-    assert "metadata.toml" in rules_of({"pyproject.toml": b"x = " + b"[" * 100_000})
+def test_functions_in_functions_are_judged_in_seconds() -> None:
+    nested = b"".join(b" " * depth + b"def f():\n" for depth in range(90)) + b" " * 90 + b"x;" * 100_000
+    assert cpu_s({"steps/nested.py": nested}) < 15  # it was minutes
+
+
+def test_thousands_of_functions_below_thousands_of_parameters_are_judged_in_seconds() -> None:
+    parameters = b",".join(b"a%d" % i for i in range(30_000))
+    assert cpu_s({"steps/wide.py": b"def f(" + parameters + b"): return [" + b"lambda: 0," * 30_000 + b"]"}) < 15
+
+
+def test_a_name_that_is_declared_global_is_no_parameter() -> None:
+    inner = b"def f(input):\n    def g():\n        global input\n        return input\n    return g\n"
+    assert rules_of({"steps/x.py": inner}) == {"name.refused"}
+    assert rules_of({"steps/x.py": b"def f(input):\n    return lambda vars: (input, vars)\n"}) == set()
+    assert rules_of({"steps/x.py": b"def f(input):\n    return input\nX = f\ndef g():\n    return input\n"}) == {
+        "name.refused"
+    }
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        b"x = " + b"[" * 60_000,
+        b"x = '" + b"a" * 70_000 + b"'\n",
+        b"[" + b"a." * 30_000 + b"b]\n",
+        b"a." * 30_000 + b"b = 1\n",
+        b"[tool.y]\n" + b"b.a = 1\n" * 5_000,
+        b"x = [" + b"1.5, " * 600 + b"]\n",
+    ],
+    ids=["nested", "large", "header", "key", "keys", "floats"],
+)
+def test_a_hostile_toml_becomes_a_diagnostic_at_once(hostile: bytes) -> None:
+    files = {"pyproject.toml": hostile}
+    assert "metadata.toml" in rules_of(files)
+    assert cpu_s(files) < 5
+
+
+def test_dots_in_strings_and_comments_of_a_toml_are_free() -> None:
+    text = files_of(BASE)["pyproject.toml"] + b"# " + b"." * 1000 + b"\n[tool.y]\n"
+    text += b"a = '" + b"." * 1000 + b'\'\nb = "\\"' + b"." * 1000 + b'"\nc = """\n"' + b"." * 1000 + b'"""\n'
+    assert rules_of({"pyproject.toml": text}) == set()
 
 
 @settings(max_examples=150, deadline=None)
