@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,15 @@ SEARCHED_BYTES = 1024 * 1024 * 1024
 
 MATCHED_BYTES = 16 * 1024 * 1024
 """Text of the matches of one grep, at most; `more` says that there was more."""
+
+SEARCH_S = 30.0
+"""Time of one grep, at most; looked at between lines, since a search of one line cannot be stopped."""
+
+PATTERN_CHARACTERS = 2000
+PATTERN_MEMORY = 128 * 1024
+"""What RE2 may use for one pattern. Its time is that of text times pattern: with 8 MiB, one line could take 20 minutes."""
+
+PATH_CHARACTERS = 4096
 
 LINE_BYTES = 1024 * 1024
 """Longer lines are searched and given in pieces of this length."""
@@ -49,7 +59,8 @@ class FileToolHandler:
         """What the tool gives, from a worker thread.
 
         Raises:
-            CallFailed: FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError, ValueError or OSError.
+            CallFailed: FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError, TimeoutError, ValueError or
+                OSError.
         """
         try:
             value = await anyio.to_thread.run_sync(
@@ -65,7 +76,14 @@ class FileToolHandler:
 
 
 def _known_name(error: OSError | ValueError) -> str:
-    for kind in (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError, ValueError):
+    for kind in (
+        FileNotFoundError,
+        NotADirectoryError,
+        IsADirectoryError,
+        PermissionError,
+        TimeoutError,
+        ValueError,
+    ):
         if isinstance(error, kind):
             return kind.__name__
     return "OSError"
@@ -73,7 +91,7 @@ def _known_name(error: OSError | ValueError) -> str:
 
 def read(top: Path, args: dict[str, Any]) -> dict[str, Any]:
     """See `cloche.programs.read`."""
-    parts = split(_text(args, "path"))
+    parts = split(_path(args))
     offset, limit = _integer(args, "offset", 0, 0, None), _integer(args, "limit", 262_144, 1, READ_BYTES)
     with regular_file(top, parts) as descriptor:
         size = os.fstat(descriptor).st_size
@@ -101,7 +119,7 @@ def _read_at(descriptor: int, offset: int, limit: int) -> bytes:
 
 def list_folder(top: Path, args: dict[str, Any]) -> dict[str, Any]:
     """See `cloche.programs.list`."""
-    with folder(top, split(_text(args, "path", "."))) as descriptor:
+    with folder(top, split(_path(args, "."))) as descriptor:
         found = entries(descriptor)
     items = [{"name": entry.name, "kind": entry.kind, "size": entry.size} for entry in found[:LISTED]]
     return {"items": items, "more": len(found) > LISTED}
@@ -109,23 +127,26 @@ def list_folder(top: Path, args: dict[str, Any]) -> dict[str, Any]:
 
 def glob(top: Path, args: dict[str, Any]) -> dict[str, Any]:
     """See `cloche.programs.glob`."""
-    matches = _compiled(glob_expression(_text(args, "pattern")).pattern)
+    matches = _compiled(glob_expression(_pattern(args)).pattern)
     found = [path for path in files_below(top, ()) if matches.fullmatch(path.encode())]
     return {"items": found[:LISTED], "more": len(found) > LISTED}
 
 
 def grep(top: Path, args: dict[str, Any]) -> dict[str, Any]:
     """See `cloche.programs.grep`."""
-    pattern = _compiled(_text(args, "pattern"))
-    parts = split(_text(args, "path", "."))
+    pattern = _compiled(_pattern(args))
+    parts = split(_path(args, "."))
     most = _integer(args, "max_matches", 500, 1, MATCHES)
     items: list[dict[str, Any]] = []
     matched = searched = 0
+    until = time.monotonic() + SEARCH_S
     for path, given in _searched_files(top, parts):
         try:
             with regular_file(top, split(path)) as descriptor:
                 for number, line in _lines(descriptor):
                     searched += len(line) + 1
+                    if time.monotonic() > until:
+                        raise TimeoutError(f"the search took longer than {SEARCH_S:g} s")
                     if searched > SEARCHED_BYTES:
                         return {"items": items, "more": True}
                     if pattern.search(line):
@@ -167,6 +188,7 @@ def _lines(descriptor: int) -> Iterator[tuple[int, bytes]]:
 def _compiled(pattern: str) -> Any:
     options = re2.Options()
     options.log_errors = False
+    options.max_mem = PATTERN_MEMORY
     # Bytes that are no UTF-8 must match too, and a pattern in UTF-8 finds its text in bytes all the same.
     try:
         return re2.compile(pattern.encode(), options)
@@ -175,6 +197,20 @@ def _compiled(pattern: str) -> Any:
         raise ValueError(f"{pattern[:200]!r} is no pattern for RE2: {reason}") from error
     except UnicodeEncodeError as error:
         raise ValueError("the pattern is no text") from error
+
+
+def _path(args: dict[str, Any], default: str | None = None) -> str:
+    return _short(_text(args, "path", default), "path", PATH_CHARACTERS)
+
+
+def _pattern(args: dict[str, Any]) -> str:
+    return _short(_text(args, "pattern"), "pattern", PATTERN_CHARACTERS)
+
+
+def _short(text: str, name: str, most: int) -> str:
+    if len(text) > most:
+        raise ValueError(f"{name} has at most {most:,} characters, not {len(text):,}")
+    return text
 
 
 def _text(args: dict[str, Any], name: str, default: str | None = None) -> str:

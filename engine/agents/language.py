@@ -193,7 +193,7 @@ def _timeout(value: Any) -> float:
         return TIMEOUT_S
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
         raise CallFailed("ValueError", "timeout_s is a number of seconds above 0")
-    return min(float(value), TIMEOUT_S)
+    return float(min(value, TIMEOUT_S))  # in this order: an integer may be too large for a float
 
 
 def _iterations(value: Any) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cloche._workspace import Workspace
 
-from engine.agents import open_handlers
+from engine.agents import file_tools, open_handlers
 from engine.agents import workspace as workspace_module
 from engine.agents.file_tools import TOOLS
 from engine.clock import SystemClock
@@ -219,6 +219,26 @@ def test_a_pattern_that_would_backtrack_for_ever_takes_no_time(top: Path) -> Non
     (top / "evil.txt").write_bytes(b"a" * 100_000 + b"\n")
     assert call(top, "grep", pattern="(a+)+$x", path="evil.txt") == {"items": [], "more": False}
     assert call(top, "glob", pattern="a/" + "*a" * 40 + "*b") == {"items": [], "more": False}
+
+
+@pytest.mark.parametrize("fn", ["grep", "glob"])
+def test_a_long_pattern_is_refused_before_anything_is_made_of_it(top: Path, fn: str) -> None:
+    assert failure(top, fn, pattern="a" * 2001) == ("ValueError", "pattern has at most 2,000 characters, not 2,001")
+    assert call(top, fn, pattern="a" * 2000)["items"] == []
+
+
+def test_a_long_path_is_refused(top: Path) -> None:
+    for fn in ("read", "list"):
+        assert failure(top, fn, path="x/" * 2049) == ("ValueError", "path has at most 4,096 characters, not 4,098")
+
+
+def test_a_pattern_that_needs_much_memory_is_refused(top: Path) -> None:
+    assert failure(top, "grep", pattern="[xy]{1000}" * 30)[0] == "ValueError"
+
+
+def test_a_search_ends_when_its_time_is_over(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_tools, "SEARCH_S", -1.0)
+    assert failure(top, "grep", pattern="x") == ("TimeoutError", "the search took longer than -1 s")
 
 
 def test_very_long_lines_are_given_in_pieces_under_one_number(top: Path) -> None:

@@ -129,6 +129,12 @@ def test_a_request_past_its_time_fails_and_is_stopped() -> None:
     assert (found.type_name, ended) == ("TimeoutError", ["request"])
 
 
+def test_a_time_too_large_for_a_float_is_the_largest_bound() -> None:
+    model = Model(["x"])
+    execute(model, prompt="hi", timeout_s=10**400)
+    assert model.asked[0].timeout_s == 600.0
+
+
 def test_content_blocks_are_joined() -> None:
     model = Model(["x"])
     execute(model, prompt=[{"type": "text", "text": "a"}, {"text": "b"}])
