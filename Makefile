@@ -9,8 +9,8 @@ MAKEFLAGS += --no-print-directory
 VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
-# For example PYTEST_ARGS="-n 2" or PYTEST_ARGS="-k gate -x".
-PYTEST_ARGS ?=
+# Two workers, a file to a worker. For example PYTEST_ARGS="-k gate -x" instead.
+PYTEST_ARGS ?= -n 2 --dist loadfile
 CODE := engine cli sandbox_images tests examples .ci
 
 .PHONY: help setup engine engine-status engine-stop image demo check docs test bench bench-check lock clean

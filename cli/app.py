@@ -76,6 +76,9 @@ def invoke(argv: list[str]) -> int:
     try:
         code = typer.main.get_command(tree())(argv, prog_name="cloche", standalone_mode=False)
     except TyperException as error:
+        if error.format_message().startswith("Usage:"):  # a group without a verb: the list of verbs is the answer
+            output.note(error.format_message())
+            return UsageError.exit_code
         fix = "`cloche --help` and `cloche COMMAND --help` list what there is."
         return output.failed(UsageError(error.format_message(), fix=fix))
     except typer.Abort:

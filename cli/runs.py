@@ -85,6 +85,10 @@ def _way_out(view: RunView) -> str:
             return f"{resume} with --on-unknown rerun executes it again; inspect first what it may have done."
         case _, "diverged":
             return f"Mend the package; {resume} with --accept-divergence executes the new call instead."
+        case _, "program":
+            return (
+                f"`cloche runs show {view.run_id}` tells more; {resume} tries again, a mended package needs a new run."
+            )
     return f"`cloche runs show {view.run_id}` tells more; {resume} goes on where it stopped."
 
 

@@ -57,6 +57,7 @@ def with_trivial(shared: Commands, tmp_path_factory: pytest.TempPathFactory) -> 
 
 def test_no_command_prints_help_and_a_wrong_one_is_a_usage_error(shared: Commands) -> None:
     assert "workflows" in shared("--help").stdout
+    assert shared().stderr.startswith("Usage:")
     for words in (["nonsense"], ["runs", "nonsense"], ["runs", "show", "--nonsense"], ["workflows", "validate"]):
         answer = shared(*words)
         assert answer.code == 2, words
