@@ -314,7 +314,11 @@ class App:
     def _limits(self) -> Limits:
         from engine.run.generation import Limits
 
-        return Limits(value_bytes=self.settings.value_bytes, output_bytes=self.settings.output_bytes)
+        return Limits(
+            value_bytes=self.settings.value_bytes,
+            record_bytes=self.settings.record_bytes,
+            output_bytes=self.settings.output_bytes,
+        )
 
     def _run_cell(self, *, run_id: str, generation: int) -> AbstractAsyncContextManager[Cell]:
         from engine.sandbox.cell import open_cell

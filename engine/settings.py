@@ -43,6 +43,7 @@ class Settings(BaseModel):
     output_files_bytes: int = Field(64 * MIB, description="All files of /tmp/output together.")
     output_files: int = Field(1000, description="Number of files collected from /tmp/output.")
     value_bytes: int = Field(64 * MIB, description="Largest encoded argument or result.")
+    record_bytes: int = Field(256 * MIB, ge=MIB, description="Journal and blobs of a run, all generations together.")
     cap: int = Field(40, ge=1, description="Executions of capped calls per run.")
     require_evidence: bool = Field(False, description="Refuse packages whose tests do not exercise the entry.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("warning", description="Level of log events.")

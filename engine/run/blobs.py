@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,14 @@ class BlobStore:
             make_directory(self._folder)
             write_atomic(path, raw)
         return name
+
+    def size(self) -> int:
+        """Bytes of all values that lie here."""
+        try:
+            with os.scandir(self._folder) as entries:
+                return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
+        except FileNotFoundError:
+            return 0
 
     def get(self, name: str) -> Any:
         """The encoded value.

@@ -38,9 +38,10 @@ STATE_S = 0.5
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of the operator. `output_bytes` is per stream and generation."""
+    """Bounds of the operator. `output_bytes` is per stream and generation, `record_bytes` for journal and blobs of a run."""
 
     value_bytes: int = 64 * 1024 * 1024
+    record_bytes: int = 256 * 1024 * 1024
     output_bytes: int = 8 * 1024 * 1024
     grace_s: float = 5.0
 
@@ -129,6 +130,7 @@ class Attempt:
             deadline=self.clock.monotonic_s() + left,
             grace_s=self.limits.grace_s,
             value_bytes=self.limits.value_bytes,
+            record_bytes=self.limits.record_bytes,
             on_unknown=self.choices.on_unknown,
             accept_divergence=self.choices.accept_divergence,
         )

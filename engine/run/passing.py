@@ -21,6 +21,7 @@ from engine.run.claim import Recorder
 from engine.run.divergence import Divergence, compare
 from engine.run.ending import CANCELLED, DEADLINE, Ending
 from engine.run.events import CallCompleted, CallFailed, CallStarted, ErrorText
+from engine.run.folder import Stored
 from engine.run.history import Record
 from engine.run.kept import Kept
 from engine.run.order import CallOrder, OutOfOrder
@@ -52,6 +53,7 @@ class PassPolicy:
     deadline: float
     grace_s: float = 5.0
     value_bytes: int = 64 * 1024 * 1024
+    record_bytes: int = 256 * 1024 * 1024
     on_unknown: OnUnknown | None = None
     accept_divergence: bool = False
 
@@ -100,6 +102,7 @@ class Pass:
         self._records: dict[int, int] = {}
         self._executing: _Executing | None = None
         self._looked = 0.0
+        self._blob_bytes = self._run.blobs.size()
 
     async def run(self) -> None:
         """Go on until the cell's last word or until the host stops the pass.
@@ -224,7 +227,11 @@ class Pass:
         if counted and self._recorder.history.executions >= cap:
             await self._stop_at(call, Ending(Status.CAPPED, "capped", f"the run made {cap} executions, its cap"))
             return
-        seq = self._start(call, key, encoded, counted)
+        raw = text_of(encoded)
+        if self._recorder.size + self._blob_bytes + len(raw) > self._policy.record_bytes:
+            await self._stop_at(call, _record_full(self._policy.record_bytes))
+            return
+        seq = self._start(call, key, self._keep(encoded, raw), counted)
         request = CallRequest(
             key=key,
             args=call.args,
@@ -239,12 +246,16 @@ class Pass:
         else:
             self._executing = _Executing(call, seq, asyncio.ensure_future(performing))
 
-    def _start(self, call: Call, key: CallKey, encoded: Any, counted: bool) -> int:
+    def _keep(self, encoded: Any, raw: bytes) -> Stored:
+        stored = self._run.keep(encoded, raw=raw)
+        self._blob_bytes += len(raw) if stored.blob else 0
+        return stored
+
+    def _start(self, call: Call, key: CallKey, arguments: Stored, counted: bool) -> int:
         """Have it on disk that the call begins; returns its `s`."""
-        fields = self._run.keep(encoded).named("args", "args_blob")
         started = CallStarted(
             key=key,
-            **fields,
+            **arguments.named("args", "args_blob"),
             label=clean(call.label, LABEL_CHARACTERS),
             site=_site(call),
             phase=[clean(name, LABEL_CHARACTERS) for name in call.phase[:PHASES]],
@@ -279,7 +290,7 @@ class Pass:
         if len(raw) > self._policy.value_bytes:
             problem = f"{fn}() gave {len(raw):,} bytes; a value has at most {self._policy.value_bytes:,}"
             return CallCompleted(of=of, unencodable=problem, facts=result.facts)
-        return CallCompleted(of=of, **self._run.keep(encoded, raw=raw).named("result", "blob"), facts=result.facts)
+        return CallCompleted(of=of, **self._keep(encoded, raw).named("result", "blob"), facts=result.facts)
 
     async def _reply(self, number: int, record: Record) -> None:
         match record.outcome:
@@ -332,6 +343,11 @@ async def _perform(handler: CallHandler | None, request: CallRequest) -> CallRes
 
 def _site(call: Call) -> str:
     return clean(call.site, LABEL_CHARACTERS)
+
+
+def _record_full(bound: int) -> Ending:
+    told = f"the record of the run would grow past {bound:,} bytes, its limit (record_bytes)"
+    return Ending(Status.FAILED, "limit:record", told)
 
 
 def _ask_person(record: Record) -> Ending:

@@ -74,6 +74,25 @@ def test_a_run_executes_its_calls_and_completes(bench: Bench) -> None:
     ]
 
 
+@pytest.mark.parametrize("size", [50_000, 100_000], ids=["lines", "blobs"])
+def test_a_program_that_records_without_end_is_stopped(bench: Bench, size: int) -> None:
+    def records() -> Playing:
+        for i in range(100):
+            yield ask("llm", prompt=f"{i:03d}" + "x" * size)
+        return None
+
+    def drive_to(record_bytes: int) -> RunView:
+        return bench.drive(run, ScriptedCells([records]), {"llm": echo()}, limits=Limits(record_bytes=record_bytes))
+
+    run = bench.create()
+    stopped = drive_to(1_000_000)
+    assert (stopped.status, stopped.reason) == (Status.FAILED, "limit:record")
+    kept = run.journal_path.stat().st_size + run.blobs.size()
+    assert 1_000_000 - 2 * size < kept < 1_000_000 + 2 * size
+    assert drive_to(1_000_000).executions == stopped.executions
+    assert drive_to(1_500_000).executions > stopped.executions
+
+
 def test_the_job_carries_entry_task_and_seed(bench: Bench) -> None:
     run, cells = bench.create(task={"$tuple": [1]}), ScriptedCells([two_calls])
     bench.drive(run, cells, {"llm": echo()})
