@@ -18,6 +18,7 @@ EXAMPLES = Path(__file__).resolve().parent
 ROOT = EXAMPLES.parent
 CLOCHE = Path(sys.executable).parent / "cloche"
 INPUTS = ROOT / ".cache" / "demo"
+REFUSED = ("invalid_package", "failing_test", "reaches_out")
 SHOWN = 11
 """Lines shown of each end of a long output."""
 
@@ -83,13 +84,14 @@ def shorter(text: str) -> str:
 def publish(story: Story) -> None:
     """Validate, test and publish the examples; what is published already, unchanged, is left alone."""
     story.chapter("Publish the examples: validated, tested in a cell, committed")
+    valid = call("workflows", "validate", str(EXAMPLES / PACKAGES[0]))
+    story.found(valid.code == 0, f"{PACKAGES[0]} keeps the contract; no test was run for that")
     for name in PACKAGES:
         directory = str(EXAMPLES / name)
-        valid = call("workflows", "validate", directory, "--json", show=False)
         done = call("workflows", "publish", directory, "--replace")
         unchanged = done.code == 4 and "unchanged" in done.stderr
         story.found(
-            valid.code == 0 and (done.code == 0 or unchanged),
+            done.code == 0 or unchanged,
             f"{name} {'is published already, with these bytes and pins' if unchanged else 'passed its gate and is published'}",
         )
 
@@ -133,6 +135,7 @@ def interrupted(logs: Path) -> str:
     deadline = time.monotonic() + 60
     pressed = False
     while process.poll() is None and time.monotonic() < deadline and not pressed:
+        time.sleep(0.2)
         for run in call("runs", "list", "--json", show=False).data["runs"]:
             if run["run_id"] not in known and run["counts"]["completed"] >= 40:
                 process.send_signal(signal.SIGINT)
@@ -179,16 +182,19 @@ def report(story: Story, facts: Path) -> None:
 def refusals(story: Story) -> None:
     """Three packages that Cloche must not publish."""
     story.chapter("Refuse what must be refused")
-    for name, words, code in (
-        ("invalid_package", "breaks the contract", "invalid_candidate"),
-        ("failing_test", "has a test that fails", "tests_failed"),
-        ("reaches_out", "tries to reach out of its cell", "tests_failed"),
+    for name, words, told in (
+        ("invalid_package", "breaks the contract", "is no valid package"),
+        ("failing_test", "has a test that fails", "1 of 2 cases did not pass"),
+        ("reaches_out", "tries to reach out of its cell", "attempts were blocked"),
     ):
         done = call("workflows", "publish", str(EXAMPLES / "refused" / name))
-        told = call("workflows", "publish", str(EXAMPLES / "refused" / name), "--json", show=False)
-        listed = {entry["workflow_id"] for entry in call("workflows", "list", "--json", show=False).data["workflows"]}
-        refused = done.code == 1 and told.data["error"]["code"] == code and name not in listed
-        story.found(refused, f"{name} {words}: refused ({code}), nothing published")
+        refused = done.code == 1 and told in done.stdout + done.stderr
+        story.found(refused, f"{name} {words}: refused")
+    listed = {entry["workflow_id"] for entry in call("workflows", "list", "--json", show=False).data["workflows"]}
+    story.found(
+        listed >= set(PACKAGES) and not listed & set(REFUSED),
+        "the catalog holds the four packages and none of the refused",
+    )
 
 
 def main() -> int:
