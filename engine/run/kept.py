@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+import shutil
+import stat
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -66,7 +68,7 @@ class Kept:
             stream.cut += len(data) - len(taken)
 
     def artifact(self, frame: ArtifactFrame) -> None:
-        """Keep a file; one of the same name from an earlier generation is replaced.
+        """Keep a file; what an earlier generation left at its path, or in its way, is replaced.
 
         Raises:
             StorageFull, EngineFailure: it could not be written; also when its path leads through a link.
@@ -81,6 +83,8 @@ class Kept:
             try:
                 write_all(descriptor, frame.data)
                 os.fsync(descriptor)
+                if _is(stat.S_ISDIR, parts[-1], parent):
+                    shutil.rmtree(parts[-1], dir_fd=parent)
                 os.rename(aside, parts[-1], src_dir_fd=parent, dst_dir_fd=parent)
             except BaseException:
                 os.unlink(aside, dir_fd=parent)
@@ -121,12 +125,14 @@ class Kept:
 
 @contextmanager
 def _directory(top: Path, parts: tuple[str, ...]) -> Iterator[int]:
-    """A descriptor of the folder `parts` below `top`, made where it is missing; no name on the way is a link."""
+    """A descriptor of the folder `parts` below `top`, made where it is missing or a file; no name on the way is a link."""
     make_directory(top)
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     current = os.open(top, flags)
     try:
         for part in parts:
+            if _is(stat.S_ISREG, part, current):
+                os.unlink(part, dir_fd=current)
             try:
                 os.mkdir(part, 0o700, dir_fd=current)
             except FileExistsError:
@@ -137,3 +143,10 @@ def _directory(top: Path, parts: tuple[str, ...]) -> Iterator[int]:
         yield current
     finally:
         os.close(current)
+
+
+def _is(kind: Callable[[int], bool], name: str, at: int) -> bool:
+    try:
+        return kind(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False

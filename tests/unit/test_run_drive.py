@@ -598,6 +598,21 @@ def test_output_and_files_stay_with_the_run_and_cuts_are_marked(bench: Bench) ->
     assert view.status is Status.FAILED
 
 
+def test_a_file_replaces_the_folder_of_an_earlier_generation_and_a_folder_the_file(bench: Bench) -> None:
+    def puts(path: str, data: bytes) -> Any:
+        def play() -> Playing:
+            yield Artifact(path, data)
+            raise ValueError("again")
+
+        return play
+
+    run = bench.create()
+    for path, data in [("a", b"1"), ("a/b/c", b"2"), ("a/d", b"3"), ("a", b"4"), ("a/b", b"5")]:
+        view = bench.drive(run, ScriptedCells([puts(path, data)]), {})
+        assert (view.status, view.reason) == (Status.FAILED, "program")
+        assert (run.folder / "output" / path).read_bytes() == data
+
+
 def test_output_past_the_bound_is_not_kept(bench: Bench) -> None:
     def program() -> Playing:
         for i in range(10):
