@@ -37,7 +37,7 @@ PATTERN_MEMORY = 128 * 1024
 
 PATH_CHARACTERS = 4096
 
-LINE_BYTES = 1024 * 1024
+LINE_BYTES = 64 * 1024
 """Longer lines are searched and given in pieces of this length."""
 
 _CHUNK = 1024 * 1024

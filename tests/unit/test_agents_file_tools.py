@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
@@ -241,13 +242,24 @@ def test_a_search_ends_when_its_time_is_over(top: Path, monkeypatch: pytest.Monk
     assert failure(top, "grep", pattern="x") == ("TimeoutError", "the search took longer than -1 s")
 
 
+def test_a_pattern_that_makes_the_most_work_ends_soon_after_its_time(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (top / "long.txt").write_bytes(b"xy" * 2_000_000)
+    monkeypatch.setattr(file_tools, "SEARCH_S", 0.5)
+    heavy = "|".join(f"[xy]*x[xy]{{{length}}}z" for length in range(992, 1000))
+    before = process_time()
+    assert failure(top, "grep", pattern=heavy, path="long.txt")[0] == "TimeoutError"
+    assert process_time() - before < 60  # where nothing looked at the time, it was minutes
+
+
 def test_very_long_lines_are_given_in_pieces_under_one_number(top: Path) -> None:
-    (top / "long.txt").write_bytes(b"x\n" + b"y" * 2_500_000 + b"\nz\n")
+    (top / "long.txt").write_bytes(b"x\n" + b"y" * 150_000 + b"\nz\n")
     found = call(top, "grep", pattern="[yz]", path="long.txt")
     assert [(item["line"], len(item["text"])) for item in found["items"]] == [
-        (2, 1_048_576),
-        (2, 1_048_576),
-        (2, 402_848),
+        (2, 65_536),
+        (2, 65_536),
+        (2, 18_928),
         (3, 1),
     ]
 
