@@ -29,7 +29,7 @@ MATCHED_BYTES = 16 * 1024 * 1024
 """Text of the matches of one grep, at most; `more` says that there was more."""
 
 SEARCH_S = 30.0
-"""Time of one grep, at most; looked at between lines, since a search of one line cannot be stopped."""
+"""Time of one grep or glob, at most; looked at between lines and paths, since a search of one cannot be stopped."""
 
 PATTERN_CHARACTERS = 2000
 PATTERN_MEMORY = 128 * 1024
@@ -128,7 +128,12 @@ def list_folder(top: Path, args: dict[str, Any]) -> dict[str, Any]:
 def glob(top: Path, args: dict[str, Any]) -> dict[str, Any]:
     """See `cloche.programs.glob`."""
     matches = _compiled(glob_expression(_pattern(args)).pattern)
-    found = [path for path in files_below(top, ()) if matches.fullmatch(path.encode())]
+    found: list[str] = []
+    until = time.monotonic() + SEARCH_S
+    for path in files_below(top, ()):
+        _check_time(until)
+        if matches.fullmatch(path.encode()):
+            found.append(path)
     return {"items": found[:LISTED], "more": len(found) > LISTED}
 
 
@@ -145,8 +150,7 @@ def grep(top: Path, args: dict[str, Any]) -> dict[str, Any]:
             with regular_file(top, split(path)) as descriptor:
                 for number, line in _lines(descriptor):
                     searched += len(line) + 1
-                    if time.monotonic() > until:
-                        raise TimeoutError(f"the search took longer than {SEARCH_S:g} s")
+                    _check_time(until)
                     if searched > SEARCHED_BYTES:
                         return {"items": items, "more": True}
                     if pattern.search(line):
@@ -159,6 +163,11 @@ def grep(top: Path, args: dict[str, Any]) -> dict[str, Any]:
             if given:
                 raise  # a file below a folder may go away, or not be ours to read; the one that was named may not
     return {"items": items, "more": False}
+
+
+def _check_time(until: float) -> None:
+    if time.monotonic() > until:
+        raise TimeoutError(f"the search took longer than {SEARCH_S:g} s")
 
 
 def _searched_files(top: Path, parts: tuple[str, ...]) -> list[tuple[str, bool]]:

@@ -237,9 +237,10 @@ def test_a_pattern_that_needs_much_memory_is_refused(top: Path) -> None:
     assert failure(top, "grep", pattern="[xy]{1000}" * 30)[0] == "ValueError"
 
 
-def test_a_search_ends_when_its_time_is_over(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("fn", ["grep", "glob"])
+def test_a_search_ends_when_its_time_is_over(top: Path, monkeypatch: pytest.MonkeyPatch, fn: str) -> None:
     monkeypatch.setattr(file_tools, "SEARCH_S", -1.0)
-    assert failure(top, "grep", pattern="x") == ("TimeoutError", "the search took longer than -1 s")
+    assert failure(top, fn, pattern="x") == ("TimeoutError", "the search took longer than -1 s")
 
 
 def test_a_pattern_that_makes_the_most_work_ends_soon_after_its_time(
