@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from cloche_guest import codec
@@ -31,16 +32,24 @@ class BadLine(ValueError):
     """A line that is none of this format; the text says what is wrong with it."""
 
 
+@cache
+def _own_fields(kind: type[BaseModel]) -> tuple[tuple[str, Any], ...]:
+    """Names and defaults, without the type's own name."""
+    return tuple((name, field.default) for name, field in kind.model_fields.items() if name != "e")
+
+
 class _Event(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     def body(self) -> dict[str, Any]:
         """The event's own fields in their order; those at their default are left out, given values never (None is one)."""
         found: dict[str, Any] = {}
-        for name, field in type(self).model_fields.items():
-            value = getattr(self, name)
-            if name != "e" and name in self.model_fields_set and (name in _VALUES or value != field.default):
-                found[name] = value.model_dump() if isinstance(value, BaseModel) else value
+        given = self.model_fields_set
+        for name, default in _own_fields(type(self)):
+            if name in given:
+                value = getattr(self, name)
+                if name in _VALUES or value != default:
+                    found[name] = value.model_dump() if isinstance(value, BaseModel) else value
         return found
 
 

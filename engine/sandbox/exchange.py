@@ -121,7 +121,7 @@ class HostLink:
         """
         text = codec.text(encoded).encode()
         if len(text) <= INLINE_BYTES:
-            self._send("reply", call=call, ok=encoded)
+            self._send("reply", value=text, call=call)
         else:
             part = self._send_part(text)
             self._send("reply", call=call, ok_part=part)
@@ -147,18 +147,20 @@ class HostLink:
         """Tell the cell what was read; after its `end` this lets the supervisor go."""
         self._send("ack", upto=self._incoming.received)
 
-    def _send(self, kind: str, **fields: Any) -> None:
-        line = self._line(kind, fields)
+    def _send(self, kind: str, *, value: bytes = b"", **fields: Any) -> None:
+        """`value`: the text of the last field, `ok`, so that it is not written out twice."""
+        line = self._line(kind, fields, value)
         if not self._writer.fits(line):
             rotate = self._line("rotate", {})
             self._incoming.sent += 1
             self._writer.rotate(rotate, last=self._incoming.sent)
-            line = self._line(kind, fields)
+            line = self._line(kind, fields, value)
         self._incoming.sent += 1
         self._writer.append(line)
 
-    def _line(self, kind: str, fields: dict[str, Any]) -> bytes:
-        return wire.dump({"v": VERSION, "g": self._generation, "q": self._incoming.sent + 1, "t": kind, **fields})
+    def _line(self, kind: str, fields: dict[str, Any], value: bytes = b"") -> bytes:
+        line = wire.dump({"v": VERSION, "g": self._generation, "q": self._incoming.sent + 1, "t": kind, **fields})
+        return line[:-2] + b',"ok":' + value + b"}\n" if value else line
 
     def _send_part(self, text: bytes) -> int:
         if len(text) > self._limits.value_bytes:

@@ -106,9 +106,17 @@ def check(encoded: Any) -> Any:
         CodecError: as `decode`, and when encoding again gives other bytes.
     """
     value = decode(encoded)
-    if text(_encode(value, "$", 0)) != text(encoded):
+    if not _is_plain(encoded) and text(_encode(value, "$", 0)) != text(encoded):
         raise CodecError("$", "is not the canonical encoding of its value")
     return value
+
+
+def _is_plain(encoded: Any) -> bool:
+    """True for JSON without tags: once decoded it is known to be the one encoding of its value."""
+    kind = type(encoded)
+    if kind is dict:
+        return all(not key.startswith("$") and _is_plain(item) for key, item in encoded.items())
+    return kind is not list or all(map(_is_plain, encoded))
 
 
 def text(encoded: Any) -> str:

@@ -114,10 +114,12 @@ class Control:
             self._due_since = now
         frames = self._receive()
         free = self.writer.flush()
-        self._wait(sources if free else {}, 0.0 if frames else self._patience_ms(now, free=free))
+        patience_ms = 0.0 if frames else self._patience_ms(now, free=free)
+        woken = self._wait(sources if free else {}, patience_ms)
         if not free and self._finishing:
             self._let_host_read()
-        self.reaper.collect()
+        if woken or patience_ms >= 1:
+            self.reaper.collect()
         return frames
 
     def _patience_ms(self, now: float, *, free: bool) -> float:
@@ -131,7 +133,9 @@ class Control:
             return 0.0
         return min(0.1 if waited < 0.004 else 1.0 if waited < 0.02 else 2.0, until_deadline)
 
-    def _wait(self, sources: Mapping[int, Source], patience_ms: float) -> None:
+    def _wait(self, sources: Mapping[int, Source], patience_ms: float) -> bool:
+        """Serve what is ready; True when a child may have ended."""
+        woken = False
         poll = select.poll()
         poll.register(self._wake, select.POLLIN)
         for descriptor, (events, _) in sources.items():
@@ -143,8 +147,10 @@ class Control:
         for descriptor, _events in ready:
             if descriptor == self._wake:
                 os.read(self._wake, 4096)
+                woken = True
             elif descriptor in sources:
                 sources[descriptor][1]()
+        return woken
 
     def _receive(self) -> list[dict[str, Any]]:
         frames = []
