@@ -137,6 +137,8 @@ class RunView(_View):
         """Short: an event loop shows the result of its task when it closes, and all calls of a run are many."""
         return f"RunView({self.run_id!r}, {self.status.value!r})"
 
+    __str__ = __repr__
+
     @property
     def exit_code(self) -> int:
         """The process exit code that says how the run stands (docs/reference/exit-codes.md)."""

@@ -729,6 +729,12 @@ def test_phases_and_dependencies_group_the_calls(bench: Bench) -> None:
     assert [call.label for call in calls_of(one.items)] == ["parse"]
 
 
+def test_a_view_shows_itself_in_a_line_whatever_it_holds(bench: Bench) -> None:
+    run = bench.create()
+    view = bench.drive(run, ScriptedCells([two_calls]), {"llm": echo()})
+    assert repr(view) == str(view) == f"RunView({run.run_id!r}, 'completed')"
+
+
 def test_state_json_is_the_view_and_is_made_again_when_it_is_gone(bench: Bench) -> None:
     run = bench.create()
     view = bench.drive(run, ScriptedCells([two_calls]), {"llm": echo()})
