@@ -7,9 +7,10 @@ Whatever happens in between, an error, a cancellation or Ctrl-C, the block is le
 engine did not let go of and that `left_behind` and the reaper's list name. No code is delivered unless readback, attestation
 and the host's cgroup files agree with the policy.
 
-Waiting for a frame polls files, because notifications do not cross every runtime. Right after an answer it sleeps in the thread
-itself, for a moment: a run drives a loop of its own and has nothing else to do until the program goes on, and a timer of the
-loop costs several times the round trip (0.2 ms). Otherwise it gives the loop away, for 1 to 20 ms, until something is answered.
+Waiting for a frame polls files, because notifications do not cross every runtime. Right after an answer it keeps the thread for
+up to a millisecond, yielding the processor and then sleeping shortly: a run drives a loop of its own and has nothing else to do
+until the program goes on, and a timer of the loop costs several times the round trip (0.2 ms). Otherwise it gives the loop away,
+for 1 to 20 ms, until something is answered.
 """
 
 from __future__ import annotations

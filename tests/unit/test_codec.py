@@ -165,6 +165,7 @@ def test_nesting_is_refused_past_the_bound_and_accepted_at_it() -> None:
         {"$int": "5"},
         {"$set": [1, 1]},
         {"$set": [2, 1]},
+        {"rows": [1, {"inner": {"$set": [2, 1]}}]},
         {"$dict": [["a", 1]]},
         {"$dict": [[1, 1], [1, 2]]},
         {"$unknown": 1},

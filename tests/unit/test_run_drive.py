@@ -12,7 +12,7 @@ import pytest
 
 from engine.errors import CellLost, EngineFailure, RunCancelled, SandboxUnavailable, StorageFull
 from engine.files import lock
-from engine.run.calls import CallFailed, CallResult, Effects
+from engine.run.calls import CallFailed, CallRequest, CallResult, Effects
 from engine.run.claim import RunOwned, claimed
 from engine.run.decisions import RunEndedAlready, cancel, decide_unknown
 from engine.run.folder import Run
@@ -727,6 +727,25 @@ def test_phases_and_dependencies_group_the_calls(bench: Bench) -> None:
     )
     assert [call.n for call in calls_of(view.calls)] == [1, 2, 1, 1, 3]
     assert [call.label for call in calls_of(one.items)] == ["parse"]
+
+
+@pytest.mark.parametrize("instant", [True, False])
+def test_an_instant_call_is_recorded_and_answered_like_one_that_waits(instant: bool, bench: Bench) -> None:
+    def program() -> Playing:
+        try:
+            yield ask("fails")
+        except CallError as error:
+            return [error.type_name, (yield ask("now", i=1))]
+        return None
+
+    def refuse(_: CallRequest) -> Any:
+        raise CallFailed("ValueError", "no")
+
+    run = bench.create()
+    handlers = {"fails": Answers(refuse, instant=instant), "now": Answers(lambda r: r.args["i"], instant=instant)}
+    view = bench.drive(run, ScriptedCells([program]), handlers)
+    assert result_of(run) == ["ValueError", 1]
+    assert [call.status for call in calls_of(view.calls)] == ["failed", "completed"]
 
 
 def test_a_view_shows_itself_in_a_line_whatever_it_holds(bench: Bench) -> None:
