@@ -116,6 +116,8 @@ class Pass:
                 frame = await self._next()
                 self._look()
                 if self.stop is not None:
+                    if isinstance(frame, Output | Artifact):
+                        await self._take(frame)
                     break
                 if frame is not None and await self._take(frame):
                     return

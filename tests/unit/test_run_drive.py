@@ -748,6 +748,22 @@ def test_an_instant_call_is_recorded_and_answered_like_one_that_waits(instant: b
     assert [call.status for call in calls_of(view.calls)] == ["failed", "completed"]
 
 
+def test_output_that_comes_together_with_a_cancel_request_is_kept(bench: Bench) -> None:
+    run = bench.create()
+
+    def program() -> Playing:
+        yield ask("llm", prompt="a")
+        run.cancel_path.write_text('{"by": "ann"}')
+        bench.clock.pass_by(1)
+        yield say(b"the last words", offset=0)
+        yield ask("llm", prompt="b")
+
+    view = bench.drive(run, ScriptedCells([program]), {"llm": echo()})
+    assert view.status is Status.CANCELLED
+    assert (run.folder / "logs" / "stdout.log").read_bytes() == b"the last words"
+    assert len(calls_of(view.calls)) == 1
+
+
 def test_a_view_shows_itself_in_a_line_whatever_it_holds(bench: Bench) -> None:
     run = bench.create()
     view = bench.drive(run, ScriptedCells([two_calls]), {"llm": echo()})
