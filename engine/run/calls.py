@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +19,11 @@ class CallKey(NamedTuple):
     fn: str
     n: int
     digest: str
+
+
+def key_digest(key: CallKey) -> str:
+    """One word for a key: SHA-256 hex over scope, function, n and digest, each followed by a newline."""
+    return hashlib.sha256("".join(f"{part}\n" for part in key).encode()).hexdigest()
 
 
 class Effects(StrEnum):

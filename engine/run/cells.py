@@ -31,12 +31,17 @@ class RunCell(Protocol):
         """The next frame; `End` is the last one. May be cancelled and asked again without losing a frame."""
         ...
 
-    async def reply_ok(self, number: int, encoded: Any) -> None:
-        """Give the call `number` its value."""
+    async def reply_ok(self, number: int, encoded: Any, *, at: float, ahead: str = "") -> None:
+        """Give the call `number` its value; `at` is the time of its record, which the program's clock then shows.
+
+        `ahead`: the key of the call that it is meant for (`engine.run.calls.key_digest`), when it is sent before the call was made.
+        """
         ...
 
-    async def reply_error(self, number: int, type_name: str, message: str, traceback: str) -> None:
-        """Have the call `number` raise CallError."""
+    async def reply_error(
+        self, number: int, type_name: str, message: str, traceback: str, *, at: float, ahead: str = ""
+    ) -> None:
+        """Have the call `number` raise CallError; `at` and `ahead` as above."""
         ...
 
     async def reply_stop(self, number: int, reason: str) -> None:

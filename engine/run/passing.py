@@ -175,7 +175,7 @@ class Pass:
         return False
 
     def _note_cause(self, end: End) -> None:
-        record = self._recorder.history.records.get(self._records.get(end.call or 0, 0))
+        record = self._recorder.history.records.get(self._records.get(end.calls[0] if end.calls else 0, 0))
         if record is not None and isinstance(record.outcome, CallFailed):
             self.cause = record.seq
 
@@ -297,11 +297,15 @@ class Pass:
     async def _reply(self, number: int, record: Record) -> None:
         match record.outcome:
             case CallCompleted(unencodable="") as outcome:
-                await self._cell.reply_ok(number, self._run.value(outcome.result, outcome.blob))
+                await self._cell.reply_ok(
+                    number, self._run.value(outcome.result, outcome.blob), at=record.ended_at or 0.0
+                )
             case CallCompleted() as outcome:
-                await self._cell.reply_error(number, UNENCODABLE, outcome.unencodable, "")
+                await self._cell.reply_error(number, UNENCODABLE, outcome.unencodable, "", at=record.ended_at or 0.0)
             case CallFailed() as outcome:
-                await self._cell.reply_error(number, outcome.type, outcome.message, outcome.traceback)
+                await self._cell.reply_error(
+                    number, outcome.type, outcome.message, outcome.traceback, at=record.ended_at or 0.0
+                )
             case None:
                 raise AssertionError(f"call {record.seq} is answered without an outcome")
 

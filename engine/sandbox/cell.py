@@ -240,7 +240,7 @@ class Cell:
             self._launch.link.send_ack()
         return frame
 
-    async def reply_ok(self, number: int, encoded: Any) -> None:
+    async def reply_ok(self, number: int, encoded: Any, *, at: float, ahead: str = "") -> None:
         """Answer a call with a value in codec form.
 
         Raises:
@@ -249,7 +249,9 @@ class Cell:
         self._launch.link.send_ok(number, encoded)
         self._expect_more()
 
-    async def reply_error(self, number: int, type_name: str, message: str, traceback: str = "") -> None:
+    async def reply_error(
+        self, number: int, type_name: str, message: str, traceback: str = "", *, at: float, ahead: str = ""
+    ) -> None:
         """Answer a call with an error, raised in the program as CallError."""
         self._launch.link.send_error(number, type_name=type_name, message=message, traceback=traceback)
         self._expect_more()

@@ -37,6 +37,7 @@ class Call:
 
     `number` counts the calls of this pass from 1; `n` counts those of `fn` in `scope` from 1. `encoded` is the codec form of
     the dict of bound arguments (defaults and labels left out), `args` the same decoded. `site` is `file:line` in the snapshot.
+    `waits`: nothing of the program goes on before it gets an answer, as after `Quiet`.
     """
 
     number: int
@@ -48,6 +49,25 @@ class Call:
     label: str
     phase: tuple[str, ...]
     site: str
+    waits: bool = True
+
+
+@dataclass(frozen=True)
+class Quiet:
+    """Nothing of the program goes on before it gets an answer; `upto` is the number of its last call.
+
+    `ahead`: None, or how many of the replies sent ahead it took; those behind them are void.
+    """
+
+    upto: int
+    ahead: int | None = None
+
+
+@dataclass(frozen=True)
+class Drop:
+    """The program no longer waits for the answer to the call `call`."""
+
+    call: int
 
 
 @dataclass(frozen=True)
@@ -92,14 +112,14 @@ class Result:
 
 @dataclass(frozen=True)
 class End:
-    """The supervisor's last word. `call` is the number of the call whose CallError left the entry, if one did."""
+    """The supervisor's last word. `calls` are the numbers of the calls whose CallError left the entry, the first one first."""
 
     cause: str
     detail: str
     exit: int
-    call: int | None
+    calls: tuple[int, ...]
     stragglers: int
     usage: dict[str, Any] = field(default_factory=dict)
 
 
-CellFrame = Hello | Ready | Call | Output | Artifact | CaseResult | Result | End
+CellFrame = Hello | Ready | Call | Quiet | Drop | Output | Artifact | CaseResult | Result | End

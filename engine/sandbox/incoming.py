@@ -208,7 +208,7 @@ class Incoming:
             cause=frame["cause"],
             detail=_text(frame["detail"], NAME_CHARACTERS),
             exit=frame["exit"],
-            call=call,
+            calls=() if call is None else (call,),
             stragglers=frame["stragglers"],
             usage=_usage(frame["usage"]),
         )

@@ -8,17 +8,28 @@ from typing import Any
 
 @dataclass(frozen=True)
 class RunJob:
-    """Call `workflows.<entry>`'s entry with `task` (codec form). `seed` is hex; `deadline_s` counts from delivery."""
+    """Call `workflows.<entry>`'s entry with `task` (codec form). `seed` is hex; `deadline_s` counts from delivery.
+
+    `at` is the time that the program's clock shows before its first reply, in seconds since 1970.
+    """
 
     entry: str
     task: Any
     seed: str
     deadline_s: float
+    at: float = 0.0
 
     def to_wire(self, *, task_part: int | None = None) -> dict[str, Any]:
         """The `job` field of the frame; with the number of the part that holds a large task instead of it."""
         task = {"task": self.task} if task_part is None else {"task_part": task_part}
-        return {"kind": "run", "entry": self.entry, **task, "seed": self.seed, "deadline_s": self.deadline_s}
+        return {
+            "kind": "run",
+            "entry": self.entry,
+            **task,
+            "seed": self.seed,
+            "deadline_s": self.deadline_s,
+            "at": self.at,
+        }
 
 
 @dataclass(frozen=True)

@@ -111,11 +111,13 @@ class ScriptedCell:
             raise frame
         return frame
 
-    async def reply_ok(self, number: int, encoded: Any) -> None:
+    async def reply_ok(self, number: int, encoded: Any, *, at: float, ahead: str = "") -> None:
         self.replies.append(("ok", number, encoded))
         self._go_on(codec.decode(json.loads(codec.text(encoded))))
 
-    async def reply_error(self, number: int, type_name: str, message: str, traceback: str) -> None:
+    async def reply_error(
+        self, number: int, type_name: str, message: str, traceback: str, *, at: float, ahead: str = ""
+    ) -> None:
         self.replies.append(("error", number, type_name))
         self._go_on(CallError(type_name, message, number))
 
@@ -165,7 +167,7 @@ class ScriptedCell:
 
     def _put_end(self, cause: Cause, detail: str, exit_code: int | None, call: int | None) -> None:
         self._end = CellEnd(self.cell_id, cause, detail, exit_code, 0, Accounting(run_s=0.1, cpu_s=0.05))
-        self._frames.put_nowait(End(cause.value, detail, exit_code or 0, call, 0, {}))
+        self._frames.put_nowait(End(cause.value, detail, exit_code or 0, () if call is None else (call,), 0, {}))
 
 
 def _number(error: BaseException | None) -> int | None:

@@ -35,7 +35,7 @@ def saying(*frames: CellFrame | SandboxError) -> Script:
     return lambda job: frames
 
 
-END = End(cause="exit", detail="returned", exit=0, call=None, stragglers=0)
+END = End(cause="exit", detail="returned", exit=0, calls=(), stragglers=0)
 
 
 def ended(cause: Cause = Cause.EXIT, detail: str = "returned") -> CellEnd:

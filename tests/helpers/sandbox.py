@@ -144,7 +144,7 @@ async def tell(cell: Cell, answer: Answer | None = None, *, story: Story | None 
         story.frames.append(frame)
         if isinstance(frame, Call):
             value = None if answer is None else answer(cell, frame)
-            await cell.reply_ok(frame.number, codec.encode(value))
+            await cell.reply_ok(frame.number, codec.encode(value), at=1.0)
         elif isinstance(frame, End):
             story.end = await cell.finish()
             return story

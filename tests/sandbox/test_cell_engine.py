@@ -91,7 +91,7 @@ async def test_a_cell_that_cannot_be_removed_is_left_behind_listed_and_reaped_la
         await until_call(cell)
         private.signal(signal.SIGSTOP)
         try:
-            await cell.reply_ok(1, "the exchange does not need the engine")
+            await cell.reply_ok(1, "the exchange does not need the engine", at=1.0)
             story = await tell(cell)
             with pytest.raises(EngineTimeout):
                 own.list_cells()
@@ -146,7 +146,7 @@ async def test_a_result_still_comes_when_the_engine_is_gone(
     async with running(own, image_id, snapshot(tmp_path / "s", WAITING), deadline_s=60) as cell:
         await until_call(cell)
         private.signal(signal.SIGKILL)
-        await cell.reply_ok(1, "here")
+        await cell.reply_ok(1, "here", at=1.0)
         story = await tell(cell)
     assert story.of(Result)[0].encoded == "here"
     assert (story.ended.cause, story.ended.left_behind) == (Cause.EXIT, True)

@@ -228,7 +228,7 @@ async def test_overlapping_calls_may_be_answered_by_an_error(sandbox: Sandbox, i
     async with running(sandbox, image_id, snapshot(tmp_path / "s", body)) as cell:
         while not isinstance(await cell.receive(), Call):
             pass
-        await cell.reply_error(1, "ModelError", "no \udcff answer", "trace")
+        await cell.reply_error(1, "ModelError", "no \udcff answer", "trace", at=1.0)
         story = await tell(cell)
     assert "no \\udcff answer" in story.value
 

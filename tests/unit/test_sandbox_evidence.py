@@ -12,7 +12,7 @@ from engine.sandbox.outcome import SANDBOX_CAUSES, Cause
 
 
 def end(cause: str, detail: str = "", code: int = 0, stragglers: int = 0) -> End:
-    return End(cause=cause, detail=detail, exit=code, call=None, stragglers=stragglers)
+    return End(cause=cause, detail=detail, exit=code, calls=(), stragglers=stragglers)
 
 
 CASES = [
