@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from engine.errors import Conflict, EngineFailure, StorageFull
+from engine.points import reached
 
 
 def sha256_hex(data: bytes) -> str:
@@ -74,12 +75,15 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = 
                     os.fsync(descriptor)
             finally:
                 os.close(descriptor)
+            reached("file.written")
             aside.rename(path)
         except BaseException:
             aside.unlink(missing_ok=True)
             raise
+        reached("file.renamed")
         if durable:
             fsync_directory(path.parent)
+            reached("file.durable")
 
 
 def make_directory(path: Path, *, mode: int = 0o700) -> Path:

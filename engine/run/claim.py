@@ -15,6 +15,7 @@ from cloche_guest import codec
 
 from engine.errors import Conflict
 from engine.files import Locked, lock, storage, write_all
+from engine.points import reached
 from engine.run.events import Event, Line, RunStarted
 from engine.run.folder import Run
 from engine.run.history import History
@@ -89,8 +90,10 @@ def claimed(run: Run) -> Iterator[Recorder]:
         JournalDamaged, StorageFull, EngineFailure: the record cannot be read or opened.
     """
     with _locked(run) as descriptor:
+        reached("claim.locked")
         journal, history = run.read()
         _write_owner(descriptor, run.folder / "run.lock")
+        reached("claim.named")
         with appending(run.journal_path, journal=journal, clock=run.clock) as writer:
             yield Recorder(run, writer, history, journal.torn)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from engine.clock import Clock
 from engine.errors import EngineFailure
 from engine.files import storage, write_all
+from engine.points import reached
 from engine.run.events import FIRST_HASH, BadLine, Event, Line, dump, hash_line, parse
 
 
@@ -140,13 +141,16 @@ class JournalWriter:
         return tuple(lines)
 
     def _write(self, raw: bytes) -> None:
+        reached("journal.before")
         with storage(self._path):
             try:
                 write_all(self._descriptor, raw)
+                reached("journal.written")
                 os.fsync(self._descriptor)
             except BaseException:
                 self._take_back()
                 raise
+        reached("journal.durable")
 
     def _take_back(self) -> None:
         try:

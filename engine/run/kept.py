@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from engine.errors import EngineFailure
 from engine.files import make_directory, sha256_hex, storage, write_all
+from engine.points import reached
 from engine.run.events import Artifact, Output
 from engine.sandbox.frames import Artifact as ArtifactFrame
 from engine.sandbox.frames import Output as OutputFrame
@@ -66,6 +67,7 @@ class Kept:
                 stream.full = True
             stream.kept += len(taken)
             stream.cut += len(data) - len(taken)
+        reached("log.written")
 
     def artifact(self, frame: ArtifactFrame) -> None:
         """Keep a file; what an earlier generation left at its path, or in its way, is replaced.
@@ -83,6 +85,7 @@ class Kept:
             try:
                 write_all(descriptor, frame.data)
                 os.fsync(descriptor)
+                reached("output.written")
                 if _is(stat.S_ISDIR, parts[-1], parent):
                     shutil.rmtree(parts[-1], dir_fd=parent)
                 os.rename(aside, parts[-1], src_dir_fd=parent, dst_dir_fd=parent)
@@ -91,6 +94,7 @@ class Kept:
                 raise
             finally:
                 os.close(descriptor)
+        reached("output.kept")
         self.files.append(Artifact(path=frame.path, size=len(frame.data), sha256=sha256_hex(frame.data)))
 
     def close(self) -> list[Output | Artifact]:

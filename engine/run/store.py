@@ -9,6 +9,7 @@ from engine.clock import Clock
 from engine.errors import Conflict, EngineFailure, NotFound, UsageError
 from engine.files import fsync_directory, make_directory, remove_tree, sha256_hex, storage, write_atomic
 from engine.ids import RUN_ID, SESSION_ID
+from engine.points import reached
 from engine.run.events import FIRST_HASH, FORMAT, RunCreated
 from engine.run.folder import Run
 from engine.run.journal import Journal, JournalDamaged, appending
@@ -44,12 +45,15 @@ class RunStore:
             raise Conflict(f"run {spec.run_id} exists already.", fix="Run it again under a new id.")
         try:
             self._fill(aside, spec)
+            reached("run.filled")
             with storage(folder):
                 aside.rename(folder)
+                reached("run.renamed")
                 fsync_directory(parent)
         except BaseException:
             remove_tree(aside)
             raise
+        reached("run.created")
         return Run(folder, spec, self._clock)
 
     def _fill(self, aside: Path, spec: RunSpec) -> None:

@@ -30,6 +30,7 @@ import anyio.to_thread
 
 from engine import log
 from engine.errors import AttestationFailed, CellLost, EngineTimeout, ExchangeError, SandboxError
+from engine.points import reached
 from engine.sandbox import attest, snapshot_copy
 from engine.sandbox.cgroup import LimitsInForce
 from engine.sandbox.docker import ContainerGone, EngineEvent
@@ -156,6 +157,7 @@ class Cell:
             raise CellLost(f"cell {self.cell_id} did not say hello within {HELLO_S:g} s.", fix="Run `cloche doctor`.")
         self._check(hello)
         self._times.ready = self._now()
+        reached("cell.attested")
         log.info("cell.started", cell=self.cell_id, kind=self._launch.wish.kind, runtime=self.policy.runtime)
 
     def _check(self, hello: CellFrame) -> None:

@@ -21,6 +21,7 @@ import urllib3.exceptions
 
 from engine.errors import EngineTimeout, SandboxError, SandboxUnavailable
 from engine.files import storage
+from engine.points import reached
 from engine.sandbox import labels
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
@@ -263,6 +264,7 @@ class Engine:
         try:
             if not (ended and self._ends(container)) and self.kill(container):
                 self.wait(container, timeout_s=wait_s)
+            reached("cell.killed")
             self.remove(container)
         except ContainerGone:
             return

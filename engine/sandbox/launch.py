@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine import ids
 from engine.errors import PolicyMismatch, SandboxUnavailable
+from engine.points import reached
 from engine.sandbox import labels, readback, uids
 from engine.sandbox.exchange import HostLink
 from engine.sandbox.place import Intent, Place, boot_id, container_name
@@ -81,6 +82,7 @@ class Launch:
     def prepare(self, *, wait_s: float) -> None:
         """Claim a uid, write the intent, lay out the exchange with the hello in it. The engine knows nothing yet."""
         self._claim = uids.claim(self.cell_id, self._uids_in_use)
+        reached("cell.claimed")
         self._place = Place.make(self._sandbox.settings.home, self._intent())
         self._link = HostLink(
             self._place.path,
@@ -89,6 +91,7 @@ class Launch:
             group=self.wish.policy.group,
         )
         self._link.send_hello(nonce=self.nonce, uid=self._claim.uid, wait_s=wait_s)
+        reached("cell.intent")
 
     def start(self) -> None:
         """Create, read back, compare, start.
@@ -104,6 +107,7 @@ class Launch:
         except SandboxUnavailable:
             self._asked_engine = False  # refused before anything was made
             raise
+        reached("cell.created")
         found = readback.differences(self.wish.claimed.container(**self._variable()), engine.inspect(self.container))
         if found:
             raise PolicyMismatch(
@@ -111,6 +115,7 @@ class Launch:
                 fix="No code was delivered. Use an engine that keeps these limits (rootless ones need cgroup v2).",
             )
         engine.start(self.container)
+        reached("cell.started")
         self.pid = int(engine.inspect(self.container)["State"]["Pid"])
 
     def _variable(self) -> dict[str, Any]:
@@ -153,6 +158,7 @@ class Launch:
         """
         if self._asked_engine:
             self._sandbox.engine.destroy(self.container or self.name, ended=ended)
+            reached("cell.removed")
 
     def release(self, *, gone: bool) -> None:
         """Give everything on this machine back; what may live on is left to the reaper."""
