@@ -318,6 +318,7 @@ class App:
             value_bytes=self.settings.value_bytes,
             record_bytes=self.settings.record_bytes,
             output_bytes=self.settings.output_bytes,
+            suspend_after_s=self.settings.suspend_after_s,
         )
 
     def _run_cell(self, *, run_id: str, generation: int) -> AbstractAsyncContextManager[Cell]:

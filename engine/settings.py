@@ -45,6 +45,7 @@ class Settings(BaseModel):
     value_bytes: int = Field(64 * MIB, description="Largest encoded argument or result.")
     record_bytes: int = Field(256 * MIB, ge=MIB, description="Journal and blobs of a run, all generations together.")
     cap: int = Field(40, ge=1, description="Executions of capped calls per run.")
+    suspend_after_s: float = Field(120.0, gt=0, description="A run whose calls all take longer waits without a cell.")
     require_evidence: bool = Field(False, description="Refuse packages whose tests do not exercise the entry.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("warning", description="Level of log events.")
 

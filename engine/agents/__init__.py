@@ -8,6 +8,7 @@ from engine.agents.draws import NewIdHandler, NowHandler, RandomHandler
 from engine.agents.file_tools import TOOLS, FileToolHandler
 from engine.agents.language import LanguageHandler
 from engine.agents.progress import DeliverHandler, EmitHandler
+from engine.agents.waits import QuestionHandler, TimerHandler
 from engine.clock import Clock
 from engine.models.provider import ModelProvider
 from engine.run.calls import CallHandler
@@ -23,5 +24,7 @@ def open_handlers(*, clock: Clock, model: ModelProvider | None) -> Mapping[str, 
         "new_id": NewIdHandler(),
         "emit": EmitHandler(),
         "deliver": DeliverHandler(),
+        "ask": QuestionHandler(),
+        "timer": TimerHandler(clock),
     }
     return handlers | {name: FileToolHandler(tool) for name, tool in TOOLS.items()}

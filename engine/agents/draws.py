@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from engine.clock import Clock
 from engine.ids import new_seed
-from engine.run.calls import CallRequest, CallResult, Effects
+from engine.run.calls import CallRequest, CallResult, Effects, Kind
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,7 @@ class NowHandler:
 
     clock: Clock
     counted: bool = False
+    kind: Kind = ""
     instant: bool = True
     effects: Effects = Effects.NONE
     permission: str = ""
@@ -28,6 +29,7 @@ class RandomHandler:
     """A float in [0, 1) with 53 random bits."""
 
     counted: bool = False
+    kind: Kind = ""
     instant: bool = True
     effects: Effects = Effects.NONE
     permission: str = ""
@@ -41,6 +43,7 @@ class NewIdHandler:
     """128 random bits, 32 hex digits."""
 
     counted: bool = False
+    kind: Kind = ""
     instant: bool = True
     effects: Effects = Effects.NONE
     permission: str = ""

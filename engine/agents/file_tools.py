@@ -17,7 +17,7 @@ import re2
 from cloche._workspace import glob_expression, page
 
 from engine.agents.workspace import TooMany, entries, files_below, folder, regular_file, split
-from engine.run.calls import CallFailed, CallRequest, CallResult, Effects
+from engine.run.calls import CallFailed, CallRequest, CallResult, Effects, Kind
 
 READ_BYTES = 1_048_576
 LISTED = 10_000
@@ -51,6 +51,7 @@ class FileToolHandler:
 
     tool: Tool
     counted: bool = False
+    kind: Kind = ""
     instant: bool = False
     effects: Effects = Effects.NONE
     permission: str = "workspace.read"

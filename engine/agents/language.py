@@ -11,7 +11,7 @@ from cloche._output import UNSET, JsonSchemaOutput, from_argument
 
 from engine.agents.schemas import BadSchema, OutputSchema, compile_schema
 from engine.models.provider import ModelError, ModelProvider, ModelReply, ModelRequest
-from engine.run.calls import CallFailed, CallRequest, CallResult, Effects
+from engine.run.calls import CallFailed, CallRequest, CallResult, Effects, Kind
 
 TIMEOUT_S = 600.0
 """A request without its own bound, and the largest bound."""
@@ -46,11 +46,12 @@ class _Spent:
 
 @dataclass(frozen=True)
 class LanguageHandler:
-    """`kind` is "llm" or "agent"; `model` None means that no model is set."""
+    """`primitive` is "llm" or "agent"; `model` None means that no model is set."""
 
-    kind: Literal["llm", "agent"]
+    primitive: Literal["llm", "agent"]
     model: ModelProvider | None
     counted: bool = True
+    kind: Kind = ""
     instant: bool = False
     effects: Effects = Effects.NONE
     permission: str = ""
@@ -63,14 +64,14 @@ class LanguageHandler:
                 or InvalidOutput when no reply satisfied the schema and there was no fallback.
         """
         if self.model is None:
-            told = f"{self.kind}() needs a model and none is set; use --model or CLOCHE_MODEL, e.g. scripted:FILE"
+            told = f"{self.primitive}() needs a model and none is set; use --model or CLOCHE_MODEL, e.g. scripted:FILE"
             raise CallFailed("NoModel", told)
         if request.args.get("tools"):
             told = "agents have no tools in this version; leave tools out, or read files with cloche.programs first"
             raise CallFailed("ToolsUnavailable", told)
         output = _output(request.args.get("response_format"))
         asked = ModelRequest(
-            kind=self.kind,
+            kind=self.primitive,
             prompt=prompt_text(request.args.get("prompt")),
             model=_text(request.args, "model"),
             effort=_text(request.args, "effort"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from engine.run.calls import CallFailed, CallRequest, CallResult, Effects
+from engine.run.calls import CallFailed, CallRequest, CallResult, Effects, Kind
 
 
 @dataclass(frozen=True)
@@ -13,6 +13,7 @@ class EmitHandler:
     """Any value, kept in the journal."""
 
     counted: bool = False
+    kind: Kind = ""
     instant: bool = True
     effects: Effects = Effects.NONE
     permission: str = ""
@@ -29,6 +30,7 @@ class DeliverHandler:
     """
 
     counted: bool = False
+    kind: Kind = ""
     instant: bool = True
     effects: Effects = Effects.NONE
     permission: str = ""

@@ -9,7 +9,9 @@ import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
+
+Kind = Literal["", "timer", "person"]
 
 
 class CallKey(NamedTuple):
@@ -50,7 +52,8 @@ class RunContext:
 class CallRequest:
     """One execution. `args` are the decoded bound arguments, still untrusted; `idempotency_key` is run id + call key.
 
-    `replies_used` are the indexes of scripted replies that calls of this run took, as told in their facts `replies`.
+    `replies_used` are the indexes of scripted replies that calls of this run took, as told in their facts `replies`. `since` is
+    when the call was first begun, in any generation (seconds since 1970).
     """
 
     key: CallKey
@@ -59,6 +62,7 @@ class CallRequest:
     idempotency_key: str
     context: RunContext
     replies_used: frozenset[int] = frozenset()
+    since: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -88,10 +92,15 @@ class CallFailed(Exception):
 class CallHandler(Protocol):
     """One recorded callable.
 
-    `instant`: it never waits for anything, so that it needs no task of its own. `counted`: executions count towards the
+    `kind`: `timer` (waits for a time and takes no place among the calls executed at once), `person` (a question: `execute` only
+    checks it, and the answer comes later, from outside the run) or "". `instant`: it never waits for anything, so that it needs
+    no task of its own. `counted`: executions count towards the
     cap. `effects`: see Effects. `permission`: what the run must hold, "" for none (the run loop refuses the call with
     CallFailed("PermissionError", …) when it is missing).
     """
+
+    @property
+    def kind(self) -> Kind: ...
 
     @property
     def instant(self) -> bool: ...

@@ -66,6 +66,18 @@ class Recorder:
         """Bytes of the journal."""
         return self._writer.size
 
+    def forget(self) -> None:
+        """Let go of the fold while nothing is recorded; `recall` before anything else."""
+        self.history = History()
+
+    def recall(self) -> None:
+        """Fold the journal again.
+
+        Raises:
+            JournalDamaged, EngineFailure: it cannot be read.
+        """
+        _, self.history = self.run.read()
+
     def record(self, *events: Event) -> tuple[Line, ...]:
         """Have the events on disk and in `history`, in the current generation (`run.started` opens the next one).
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -78,6 +79,28 @@ def _refuse_to_cancel(view: RunView) -> None:
         raise RunEndedAlready(f"run {view.run_id} is {view.status.value} already.", fix="There is nothing to cancel.")
 
 
+def answer(
+    run: Run, seq: int, value: Any, *, check: Callable[[Any, Any], Any] = lambda _args, value: value, by: str = ""
+) -> None:
+    """Answer the question whose record has `s` = `seq` with `value` (codec form); a resume then goes on with it.
+
+    `check` gets the question's arguments and the answer, both in codec form, and gives what is recorded, or raises UsageError.
+
+    Raises:
+        UsageError: there is no such open question, the run is over, or `check` refuses the answer.
+        RunOwned: the run is being executed.
+    """
+    with claimed(run) as recorder:
+        record = recorder.history.records.get(seq)
+        if record is None or not record.is_question or record.outcome is not None or recorder.history.is_final:
+            raise UsageError(f"call {seq} of run {run.run_id} is no open question.", fix="`cloche runs show` tells.")
+        arguments = run.value(record.started.args, record.started.args_blob)
+        given = run.keep(check(arguments, value))
+        completed = CallCompleted(of=seq, **given.named("result", "blob"))
+        recorder.record(Decision(what="answer", of=seq, by=by), completed)
+        write_view(recorder)
+
+
 def decide_unknown(run: Run, seq: int, *, what: str, value: Any = None, by: str = "") -> None:
     """Settle the call of unknown outcome whose record has `s` = `seq`: `rerun`, `treat-as-failed`, or `value` (codec form).
 
@@ -89,7 +112,7 @@ def decide_unknown(run: Run, seq: int, *, what: str, value: Any = None, by: str 
     """
     with claimed(run) as recorder:
         record = recorder.history.records.get(seq)
-        if record is None or record.outcome is not None or recorder.history.is_final:
+        if record is None or record.outcome is not None or record.is_question or recorder.history.is_final:
             raise UsageError(f"call {seq} of run {run.run_id} has no unknown outcome.", fix="`cloche runs show` tells.")
         recorder.record(*_decision(run, record, what, value, by))
         write_view(recorder)

@@ -17,7 +17,7 @@ from engine.sandbox.outcome import Cause, CellEnd
 
 @dataclass(frozen=True)
 class Ending:
-    """The status that a generation ends with. `completed` is the only one that comes with the program's value."""
+    """The status that a generation ends with; `waiting` ends no run. `completed` alone comes with the program's value."""
 
     status: Status
     reason: str = ""
@@ -28,6 +28,7 @@ class Ending:
 COMPLETED = Ending(Status.COMPLETED)
 CANCELLED = Ending(Status.CANCELLED, "cancelled", "the run was cancelled")
 INTERRUPTED = Ending(Status.INTERRUPTED, "stopped", "the process that executed the run was told to stop")
+WAITING = Ending(Status.WAITING, "waiting", "the run waits without a cell")
 DEADLINE = Ending(Status.FAILED, "deadline", "the run used up its time")
 
 

@@ -1,4 +1,4 @@
-"""The events of a journal, format 1, as typed values and as lines. Described in docs/reference/journal.md.
+"""The events of a journal, format 2, as typed values and as lines. Described in docs/reference/journal.md.
 
 A line is `{"s":…,"at":…,"g":…,"e":…,…,"p":…}`: sequence from 1, seconds since 1970 (UTC), generation, type, the event's own
 fields and a hash of the line before. This module reads no file and knows no order between events; `history` does.
@@ -18,7 +18,10 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, Strict, TypeA
 from engine.run.calls import CallKey
 from engine.run.status import Status
 
-FORMAT = 1
+FORMAT = 2
+READABLE = frozenset({1, 2})
+"""Formats whose journals this version reads and goes on with. What came with 2 never stands in an older one that nobody resumed."""
+
 FIRST_HASH = "0" * 32
 """What stands in `p` of the first line."""
 
@@ -91,7 +94,8 @@ class RunStarted(_Event):
 class RunFinished(_Event):
     """A generation ended in a known way. `cause` is the `s` of the failed call whose CallError left the entry.
 
-    `unasked` lists completed records that a completed run never asked for (the first 100 of them).
+    `also` names further ones that left it together with that, as an exception group holds them. `unasked` lists completed
+    records that a completed run never asked for (the first 100 of them).
     """
 
     e: Literal["run.finished"] = "run.finished"
@@ -100,6 +104,7 @@ class RunFinished(_Event):
     message: str = ""
     error: ErrorText | None = None
     cause: int = 0
+    also: list[int] = Field(default_factory=list)
     result: Any = None
     blob: str = ""
     active_s: float = 0.0
@@ -111,6 +116,19 @@ class RunFinished(_Event):
         if given != (self.status is Status.COMPLETED):
             raise ValueError("a result belongs to a completed run, once")
         return self
+
+
+class RunWaiting(_Event):
+    """The generation is over and its cell gone, since all that the program waits for takes long; the run goes on with an outcome.
+
+    `reason`: `person` when only answers of people are missing, `slow` when something is still being executed. `calls` are the
+    `s` of what is waited for.
+    """
+
+    e: Literal["run.waiting"] = "run.waiting"
+    reason: Literal["person", "slow"]
+    calls: list[int]
+    active_s: float = 0.0
 
 
 class CellStarted(_Event):
@@ -137,7 +155,10 @@ class CellEnded(_Event):
 
 
 class CallStarted(_Event):
-    """A call is about to be executed. `counted`: towards the cap. The arguments stand in `args` or in the blob `args_blob`."""
+    """A call is about to be executed. `counted`: towards the cap. The arguments stand in `args` or in the blob `args_blob`.
+
+    `kind`: `timer`, `person` (a question that somebody answers), or "" for everything else.
+    """
 
     e: Literal["call.started"] = "call.started"
     key: Annotated[CallKey, PlainValidator(_key)]
@@ -192,6 +213,13 @@ class CallUnknown(_Event):
     of: int
 
 
+class CallDropped(_Event):
+    """The program stopped waiting for the call `of` before it had an outcome; its execution was ended."""
+
+    e: Literal["call.dropped"] = "call.dropped"
+    of: int
+
+
 class Output(_Event):
     """What one stream of this generation amounted to: `size` bytes written, `cut` of them not kept in logs/."""
 
@@ -213,11 +241,14 @@ class Artifact(_Event):
 class Decision(_Event):
     """Something a person decided: `raise_cap` (value), `cancel`, `accept_divergence`, `on_unknown` (value), or about one call
 
-    of unknown outcome (`of`): `rerun`, `treat-as-failed` or `value`; the last two are followed by that call's outcome.
+    (`of`): `rerun`, `treat-as-failed` or `value` for one of unknown outcome, `answer` for a question. All but `rerun` are followed
+    by that call's outcome.
     """
 
     e: Literal["decision"] = "decision"
-    what: Literal["raise_cap", "cancel", "accept_divergence", "on_unknown", "rerun", "treat-as-failed", "value"]
+    what: Literal[
+        "raise_cap", "cancel", "accept_divergence", "on_unknown", "rerun", "treat-as-failed", "value", "answer"
+    ]
     by: str = ""
     of: int = 0
     value: Any = None
@@ -227,12 +258,14 @@ Event = (
     RunCreated
     | RunStarted
     | RunFinished
+    | RunWaiting
     | CellStarted
     | CellEnded
     | CallStarted
     | CallCompleted
     | CallFailed
     | CallUnknown
+    | CallDropped
     | Output
     | Artifact
     | Decision

@@ -11,7 +11,7 @@ from engine.clock import Clock
 from engine.errors import EngineFailure
 from engine.files import is_locked, sha256_hex
 from engine.run.blobs import INLINE_BYTES, BlobStore, text_of
-from engine.run.events import FORMAT
+from engine.run.events import READABLE
 from engine.run.history import History, Inconsistent
 from engine.run.journal import Journal, JournalDamaged, read
 from engine.run.spec import RunSpec
@@ -116,9 +116,9 @@ class Run:
 
     def _check_created(self, history: History) -> None:
         created = history.created
-        if created is None or created.format != FORMAT:
+        if created is None or created.format not in READABLE:
             told = "no format" if created is None else f"format {created.format}"
-            raise JournalDamaged(self.journal_path, 1, f"{told}; this version reads {FORMAT}")
+            raise JournalDamaged(self.journal_path, 1, f"{told}; this version reads {sorted(READABLE)}")
         if created.run != self.run_id or created.spec != sha256_hex(self.spec.to_json()):
             raise JournalDamaged(self.folder / "run.json", 0, "is not the run.json that this journal was begun with")
 

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 from cloche_guest import codec
 
 from engine import log
 from engine.errors import CellLost, EngineFailure, SandboxError
-from engine.run.calls import CallHandler, RunContext
 from engine.run.cells import CellFactory, RunCell
 from engine.run.claim import Recorder
-from engine.run.ending import CANCELLED, DEADLINE, INTERRUPTED, Ending, engine_failed, sandbox_failed, settle
-from engine.run.events import CallUnknown, CellEnded, CellStarted, Decision, Event
+from engine.run.ending import CANCELLED, DEADLINE, INTERRUPTED, WAITING, Ending, engine_failed, sandbox_failed, settle
+from engine.run.events import CallUnknown, CellEnded, CellStarted, Decision, Event, RunWaiting
+from engine.run.executing import CallBounds, Calls
 from engine.run.folder import Stored
 from engine.run.handover import run_finished
 from engine.run.kept import Kept
 from engine.run.passing import Pass, PassPolicy
 from engine.run.projection import project, write_state
 from engine.run.replay import OnUnknown, unasked
+from engine.run.spec import job_of
 from engine.run.status import Status
 from engine.run.view import RunView
 from engine.run.wording import clean
-from engine.sandbox.jobs import RunJob
 from engine.sandbox.outcome import Cause, CellEnd
 
 STATE_S = 0.5
@@ -38,12 +38,23 @@ STATE_S = 0.5
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of the operator. `output_bytes` is per stream and generation, `record_bytes` for journal and blobs of a run."""
+    """Bounds of the operator. `output_bytes` is per stream and generation, `record_bytes` for journal and blobs of a run.
+
+    `suspend_after_s`: a cell waits no longer than this for calls that all take longer. `let_finish_s`: so long are calls that are
+    being executed waited for when the run stops for a reason that has nothing to do with them.
+    """
 
     value_bytes: int = 64 * 1024 * 1024
     record_bytes: int = 256 * 1024 * 1024
     output_bytes: int = 8 * 1024 * 1024
     grace_s: float = 5.0
+    suspend_after_s: float = 120.0
+    let_finish_s: float = 5.0
+
+    @property
+    def calls(self) -> CallBounds:
+        """Those of the calls."""
+        return CallBounds(value_bytes=self.value_bytes, record_bytes=self.record_bytes)
 
 
 @dataclass(frozen=True)
@@ -63,7 +74,7 @@ class Attempt:
     recorder: Recorder
     snapshot: Path
     cells: CellFactory
-    handlers: Mapping[str, CallHandler]
+    calls: Calls
     limits: Limits
     choices: Choices
     watch: Callable[[RunView], None] | None
@@ -80,18 +91,43 @@ class Attempt:
         self._show()
         try:
             ending, passed = await self._generation()
-            self._finish(ending, passed)
+            if passed is not None and passed.waits_for and ending is WAITING:
+                self._wait(passed.waits_for)
+            else:
+                await self.calls.let_finish(self._patience_s(ending))
+                self.finish(ending, passed)
         except asyncio.CancelledError:
+            await self._abandon()
             with suppress(EngineFailure):  # what passes on is the cancellation
-                self._finish(INTERRUPTED, None)
+                self.finish(INTERRUPTED, None)
             raise
         except SandboxError as error:
-            self._finish(sandbox_failed(error), None)
+            await self._abandon()
+            self.finish(sandbox_failed(error), None)
         except Exception as error:
+            await self._abandon()
             with suppress(EngineFailure):  # the first failure is the one to tell
-                self._finish(engine_failed(error), None)
+                self.finish(engine_failed(error), None)
             raise
         return self._show()
+
+    def _patience_s(self, ending: Ending) -> float:
+        """What is paid for should be kept, unless nobody will ask for it or a person said stop."""
+        unwanted = ending in (CANCELLED, DEADLINE) or ending.status is Status.COMPLETED
+        return 0.0 if unwanted else self.limits.let_finish_s
+
+    async def _abandon(self) -> None:
+        with anyio.CancelScope(shield=True):
+            await self.calls.abandon()
+
+    def _wait(self, calls: list[int]) -> None:
+        records = self.recorder.history.records
+        reason: Literal["person", "slow"] = "person" if all(records[seq].is_question for seq in calls) else "slow"
+        self.recorder.record(RunWaiting(reason=reason, calls=calls, active_s=self._active_s()))
+        log.info("run.waiting", run=self.run.run_id, reason=reason, calls=len(calls))
+
+    def _active_s(self) -> float:
+        return round(self.clock.monotonic_s() - self.began, 6)
 
     async def _generation(self) -> tuple[Ending, Pass | None]:
         left = self._time_left()
@@ -104,7 +140,7 @@ class Attempt:
             passing = self._pass(cell, kept, left)
             failure: SandboxError | None = None
             try:
-                await cell.deliver(self._job(left), self.snapshot)
+                await cell.deliver(job_of(self.run.spec, deadline_s=left), self.snapshot)
                 await passing.run()
             except SandboxError as error:
                 failure = error
@@ -117,36 +153,21 @@ class Attempt:
             return self._ending(passing, gone, failure), passing
 
     def _pass(self, cell: RunCell, kept: Kept, left: float) -> Pass:
-        spec = self.run.spec
-        context = RunContext(
-            run_id=spec.run_id,
-            workflow_id=spec.workflow_id,
-            snapshot=self.snapshot,
-            workspace=Path(spec.workspace),
-            permissions=frozenset(spec.permissions),
-            model=spec.model,
-        )
         policy = PassPolicy(
             deadline=self.clock.monotonic_s() + left,
             grace_s=self.limits.grace_s,
-            value_bytes=self.limits.value_bytes,
-            record_bytes=self.limits.record_bytes,
+            suspend_after_s=self.limits.suspend_after_s,
             on_unknown=self.choices.on_unknown,
             accept_divergence=self.choices.accept_divergence,
         )
         return Pass(
             self.recorder,
             cell=cell,
-            handlers=self.handlers,
-            context=context,
+            calls=self.calls,
             policy=policy,
             kept=kept,
             progress=self._show_when_due,
         )
-
-    def _job(self, left: float) -> RunJob:
-        spec = self.run.spec
-        return RunJob(entry=spec.workflow_id, task=spec.task, seed=spec.seed, deadline_s=left)
 
     async def _end_cell(self, cell: RunCell, kept: Kept) -> CellEnd:
         """Have the cell gone and that recorded. A cell that cannot be proven gone keeps its record open for the next owner."""
@@ -168,6 +189,8 @@ class Attempt:
     def _ending(self, passing: Pass, gone: CellEnd, failure: SandboxError | None) -> Ending:
         if passing.stop is not None:
             return passing.stop
+        if passing.waits_for:
+            return WAITING
         if failure is None:
             return settle(passing.result, gone)
         limits = (Cause.DEADLINE, Cause.LIMIT_MEMORY, Cause.LIMIT_MESSAGES, Cause.LIMIT_OUTPUT_FILES)
@@ -177,22 +200,25 @@ class Attempt:
 
     def _time_left(self) -> float:
         """Seconds of active time and of total time that are left, the smaller one."""
-        spec, history = self.run.spec, self.recorder.history
-        active = sum(generation.active_s for generation in history.generations[:-1])
-        total = self.clock.now().timestamp() - spec.created_at
-        return min(spec.active_s - active, spec.total_s - total)
+        active = sum(generation.active_s for generation in self.recorder.history.generations[:-1])
+        return min(self.run.spec.active_s - active, self.total_left_s())
 
-    def _finish(self, ending: Ending, passed: Pass | None) -> None:
+    def total_left_s(self) -> float:
+        """Seconds until the run is over, waiting included."""
+        return self.run.spec.total_s - (self.clock.now().timestamp() - self.run.spec.created_at)
+
+    def finish(self, ending: Ending, passed: Pass | None = None) -> None:
+        """Record how it ended, and that nobody will learn how the calls that it began did."""
         history = self.recorder.history
         events: list[Event] = [CallUnknown(of=record.seq) for record in history.open_records()]
-        fields: dict[str, Any] = {"active_s": round(self.clock.monotonic_s() - self.began, 6)}
+        fields: dict[str, Any] = {"active_s": self._active_s()}
         if ending is CANCELLED:
             events.append(Decision(what="cancel", by=self._canceller()))
         if ending.status is Status.COMPLETED and passed is not None and passed.result is not None:
             fields |= self._result(passed.result.encoded).named("result", "blob")
             fields["unasked"] = unasked(history, passed.asked)[:100]
-        elif passed is not None and ending.reason == "program":
-            fields["cause"] = passed.cause
+        elif passed is not None and passed.causes and ending.reason == "program":
+            fields["cause"], fields["also"] = passed.causes[0], passed.causes[1:]
         self.recorder.record(*events, run_finished(ending, **fields))
         log.info("run.finished", run=self.run.run_id, status=ending.status.value, reason=ending.reason)
         if ending is CANCELLED:

@@ -12,6 +12,7 @@ from engine.run.calls import CallKey
 from engine.run.events import (
     Artifact,
     CallCompleted,
+    CallDropped,
     CallFailed,
     CallStarted,
     CallUnknown,
@@ -24,6 +25,7 @@ from engine.run.events import (
     RunCreated,
     RunFinished,
     RunStarted,
+    RunWaiting,
 )
 from engine.run.status import FINAL, Status
 
@@ -39,7 +41,8 @@ class Record:
     """One execution of a call. `outcome` is None while it runs and for ever when nobody saw its end (unknown).
 
     `rerun`: a person decided that this unknown attempt is made again. `settled`: a person said how it ended. `lost`: an event
-    calls its outcome unknown.
+    calls its outcome unknown. `dropped`: the program stopped waiting for it. `generation` 0: taken over from the run that this
+    one was forked from. `ended_seq` is the `s` of its outcome: answers are given in the order of these.
     """
 
     seq: int
@@ -48,9 +51,16 @@ class Record:
     started: CallStarted
     outcome: Outcome | None = None
     ended_at: float | None = None
+    ended_seq: int = 0
     rerun: bool = False
     lost: bool = False
     settled: bool = False
+    dropped: bool = False
+
+    @property
+    def is_question(self) -> bool:
+        """True for a question to a person, which stays open over generations until it is answered."""
+        return self.started.kind == "person"
 
     @property
     def key(self) -> CallKey:
@@ -67,6 +77,7 @@ class Generation:
     last_at: float
     cell: CellStarted | None = None
     cell_end: CellEnded | None = None
+    waiting: RunWaiting | None = None
     finished: RunFinished | None = None
     ended_at: float | None = None
     outputs: list[Output] = field(default_factory=list)
@@ -74,6 +85,8 @@ class Generation:
     @property
     def active_s(self) -> float:
         """Seconds that it took: its own figure, or the time to its last event when it died."""
+        if self.waiting is not None:
+            return self.waiting.active_s
         return self.finished.active_s if self.finished else max(0.0, self.last_at - self.started_at)
 
     @property
@@ -110,6 +123,11 @@ class History:
         return self.generations[-1].finished if self.generations else None
 
     @property
+    def waiting(self) -> RunWaiting | None:
+        """What the run waits for without a cell; None when it does not."""
+        return self.generations[-1].waiting if self.generations and self.finished is None else None
+
+    @property
     def is_final(self) -> bool:
         """True when nothing may follow."""
         return self.finished is not None and self.finished.status in FINAL
@@ -124,8 +142,12 @@ class History:
         return self.places.get((key.scope, key.fn, key.n), [])
 
     def open_records(self) -> list[Record]:
-        """Records without an outcome that no event calls unknown yet."""
-        return [record for record in self.records.values() if record.outcome is None and not record.lost]
+        """Records without an outcome that no event calls unknown or dropped yet, questions left out."""
+        return [
+            record
+            for record in self.records.values()
+            if record.outcome is None and not (record.lost or record.dropped or record.is_question)
+        ]
 
     def cap(self, configured: int) -> int:
         """The cap that holds: the one of run.json or the last one that a person raised it to."""
@@ -152,6 +174,9 @@ class History:
             case RunFinished():
                 generation = self._current(line)
                 generation.finished, generation.ended_at = event, line.at
+            case RunWaiting():
+                generation = self._current(line)
+                generation.waiting, generation.ended_at = event, line.at
             case CellStarted():
                 self._current(line).cell = event
             case CellEnded():
@@ -168,6 +193,8 @@ class History:
                 self._end(line, event)
             case CallUnknown():
                 self._record(event.of).lost = True
+            case CallDropped():
+                self._record(event.of).dropped = True
             case _:
                 assert_never(event)
         self.seq = line.seq
@@ -189,6 +216,8 @@ class History:
             raise Inconsistent("follows the end of the run")
         if self.finished is not None and not starts and not self._may_follow_an_end(line.event):
             raise Inconsistent("follows the end of its generation")
+        if self.waiting is not None and not starts and not _may_follow_a_wait(line.event):
+            raise Inconsistent("needs a cell, and the run waits without one")
 
     def _may_follow_an_end(self, event: Event) -> bool:
         """What people decide, and the late end of a cell, are told between generations."""
@@ -214,18 +243,17 @@ class History:
             self._record(event.of).rerun = True
 
     def _start(self, line: Line, event: CallStarted) -> None:
-        self._current(line)
         record = Record(line.seq, line.generation, line.at, event)
         self.records[line.seq] = record
         self.places.setdefault((event.key.scope, event.key.fn, event.key.n), []).append(record)
         self.starts.setdefault(line.generation, []).append(record)
-        self.executions += event.counted
+        self.executions += event.counted and line.generation > 0
 
     def _end(self, line: Line, event: Outcome) -> None:
         record = self._record(event.of)
         if record.outcome is not None:
             raise Inconsistent(f"ends the call {event.of} a second time")
-        record.outcome, record.ended_at = event, line.at
+        record.outcome, record.ended_at, record.ended_seq = event, line.at, line.seq
         record.settled = any(decision.of == record.seq for decision in self.decisions)
         self.replies_used.update(index for index in event.facts.get("replies", ()) if type(index) is int)
 
@@ -233,3 +261,10 @@ class History:
         if of not in self.records:
             raise Inconsistent(f"is about the call {of}, which was never started")
         return self.records[of]
+
+
+def _may_follow_a_wait(event: Event) -> bool:
+    """What was begun may end, and people may decide; nothing begins."""
+    return isinstance(
+        event, CallCompleted | CallFailed | CallUnknown | CallDropped | Decision | RunFinished | CellEnded
+    )

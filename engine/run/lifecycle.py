@@ -1,6 +1,8 @@
 """A run from its claim to its end: one generation in one cell, from the first one as from an interrupted one.
 
     claim ─▶ prove older cells gone ─▶ run.started ─▶ cell.started ─▶ pass ─▶ cell.ended ─▶ run.finished
+                                         ▲                                                └▶ run.waiting ─┐
+                                         └──────────── an outcome or an answer ───────────────────────────┘
 
 Everything a resume needs is in the run's folder and in the snapshot that it names; nothing is searched, chosen or updated on
 the way. A generation ends in its
@@ -15,15 +17,17 @@ from pathlib import Path
 from engine import log
 from engine.errors import RunCancelled, UsageError
 from engine.run.blobs import text_of
-from engine.run.calls import CallHandler
+from engine.run.calls import CallHandler, RunContext
 from engine.run.cells import CellFactory
 from engine.run.claim import Recorder, claimed
 from engine.run.events import Decision
+from engine.run.executing import Calls
 from engine.run.folder import Run
 from engine.run.generation import Attempt, Choices, Limits
 from engine.run.handover import ProveGone, leave_nothing_behind, run_started, write_view
 from engine.run.spec import RunSpec
 from engine.run.status import Status
+from engine.run.suspended import sit_out
 from engine.run.view import RunView
 
 
@@ -55,7 +59,8 @@ async def drive(
     A completed run is returned as it is, and so is a capped one unless `choices` raises its cap. `snapshot` is the read-only tree
     that the run's `snapshot_digest` names. `watch` sees the views that state.json gets. A failed or unavailable sandbox is
     recorded and returned (status failed, reason sandbox). Cancelling the task interrupts the run: the cell is destroyed, that
-    is recorded, and the cancellation goes on.
+    is recorded, and the cancellation goes on. While the run waits for slow calls without a cell, this goes on waiting; when
+    only people can bring it on, it returns (status waiting).
 
     Raises:
         RunOwned: another process executes it.
@@ -71,9 +76,30 @@ async def drive(
         if not _goes_on(recorder, chosen):
             return write_view(recorder)
         await leave_nothing_behind(recorder, prove_gone)
-        _begin(recorder, chosen)
-        attempt = Attempt(recorder, snapshot, cells, handlers, bounds, chosen, watch)
-        return await attempt.to_its_end()
+        context = _context(run.spec, snapshot)
+        calls = Calls(recorder, handlers=handlers, context=context, bounds=bounds.calls)
+        decisions = _decisions(chosen)
+        while True:
+            recorder.record(run_started(recorder), *decisions)
+            log.info("run.started", run=run.run_id, generation=recorder.history.generation)
+            attempt = Attempt(recorder, snapshot, cells, calls, bounds, chosen, watch)
+            view = await attempt.to_its_end()
+            if view.status is not Status.WAITING or not calls.tasks:
+                return view
+            if not await sit_out(attempt):
+                return write_view(recorder)
+            decisions = []
+
+
+def _context(spec: RunSpec, snapshot: Path) -> RunContext:
+    return RunContext(
+        run_id=spec.run_id,
+        workflow_id=spec.workflow_id,
+        snapshot=snapshot,
+        workspace=Path(spec.workspace),
+        permissions=frozenset(spec.permissions),
+        model=spec.model,
+    )
 
 
 def refuse_cancelled(run_id: str, status: Status) -> None:
@@ -107,7 +133,7 @@ def _goes_on(recorder: Recorder, choices: Choices) -> bool:
     return not (end is not None and end.status is Status.CAPPED and choices.raise_cap is None)
 
 
-def _begin(recorder: Recorder, choices: Choices) -> None:
+def _decisions(choices: Choices) -> list[Decision]:
     decisions: list[Decision] = []
     if choices.raise_cap is not None:
         decisions.append(Decision(what="raise_cap", value=choices.raise_cap, by=choices.by))
@@ -115,5 +141,4 @@ def _begin(recorder: Recorder, choices: Choices) -> None:
         decisions.append(Decision(what="on_unknown", value=choices.on_unknown.value, by=choices.by))
     if choices.accept_divergence:
         decisions.append(Decision(what="accept_divergence", by=choices.by))
-    recorder.record(run_started(recorder), *decisions)
-    log.info("run.started", run=recorder.run.run_id, generation=recorder.history.generation)
+    return decisions

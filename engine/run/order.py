@@ -1,4 +1,4 @@
-"""Whether the calls of a pass come in an order that code on one line can make: scopes well-formed, numbers without gaps."""
+"""Whether the calls of a pass come in an order that the authoring API can make: scopes well-formed, numbers without gaps."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from engine.sandbox.frames import Call
 
 _FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,79}")
 _DEPENDENCY = re.compile(r"([a-z][a-z0-9_]{0,79})\[([1-9][0-9]{0,8})\]")
+_BRANCH = re.compile(r"(?:parallel|pipeline)@[A-Za-z0-9_.]{1,120}\[[1-9][0-9]{0,8}\.[1-9][0-9]{0,8}\]")
+_TASK = re.compile(r"task@[A-Za-z0-9_.]{1,120}\[[1-9][0-9]{0,8}\]")
 _DEPTH = 20
 
 
@@ -28,6 +30,7 @@ class CallOrder:
         self._dependencies = dependencies
         self._made: Counter[tuple[str, str]] = Counter()
         self._entered: dict[tuple[str, str], int] = {}
+        self._known = {"/"}
 
     def take(self, call: Call) -> None:
         """Count the next call.
@@ -45,20 +48,36 @@ class CallOrder:
         self._made[call.scope, call.fn] += 1
 
     def _enter(self, scope: str) -> None:
-        if scope == "/":
-            return
-        parts = scope.split("/")
-        if parts[0] or not 1 < len(parts) <= _DEPTH + 1:
-            raise OutOfOrder("call.bad_scope", "a scope begins with / and names at most 20 dependencies")
+        parts = scope.split("/")[1:] if scope != "/" else []
+        if not scope.startswith("/") or len(parts) > _DEPTH:
+            raise OutOfOrder("call.bad_scope", "a scope begins with / and has at most 20 parts")
         around = ""
-        for part in parts[1:]:
-            found = _DEPENDENCY.fullmatch(part)
-            if found is None or found[1] not in self._dependencies:
-                raise OutOfOrder("call.bad_scope", "a scope names a dependency that the run does not have")
-            self._go_on(around, found[1], int(found[2]))
+        for part in parts:
+            if found := _DEPENDENCY.fullmatch(part):
+                self._go_on(around, found[1], int(found[2]))
+            elif scope not in self._known and not (_BRANCH.fullmatch(part) or _TASK.fullmatch(part)):
+                raise OutOfOrder("call.bad_scope", "a scope has a part of another form")
             around += f"/{part}"
+        self._known.add(scope)
 
     def _go_on(self, around: str, dependency: str, number: int) -> None:
+        if dependency not in self._dependencies:
+            raise OutOfOrder("call.bad_scope", "a scope names a dependency that the run does not have")
         if number < self._entered.get((around, dependency), 1):
             raise OutOfOrder("call.bad_scope", f"goes back to a call of {dependency} that is over")
         self._entered[around, dependency] = number
+
+
+def is_line_of(inner: str, outer: str) -> bool:
+    """True when the scope `inner` is `outer` or inside dependencies called from it: code there runs on the same line."""
+    if inner == outer:
+        return True
+    base = outer.rstrip("/")
+    if not inner.startswith(f"{base}/"):
+        return False
+    return all("@" not in part for part in inner[len(base) + 1 :].split("/"))
+
+
+def encloses(outer: str, inner: str) -> bool:
+    """True when `outer` is `inner` or one of the scopes around it."""
+    return outer in ("/", inner) or inner.startswith(f"{outer}/")

@@ -10,7 +10,7 @@ from cloche_guest import codec
 
 from engine.errors import EngineFailure
 from engine.files import write_atomic
-from engine.run.events import CallCompleted, CallFailed, CallStarted, ErrorText
+from engine.run.events import CallCompleted, CallFailed, CallStarted, ErrorText, RunWaiting
 from engine.run.folder import Run, read_state
 from engine.run.history import Generation, History, Record
 from engine.run.spec import RunSpec
@@ -110,11 +110,21 @@ def _standing(history: History, owned: bool) -> tuple[Status, str, str]:
     end = history.finished
     if end is not None:
         return end.status, end.reason, end.message
+    wait = history.waiting
+    if wait is not None and (owned or wait.reason == "person"):
+        return Status.WAITING, wait.reason, _waits_for(history, wait)
     if owned:
         return Status.RUNNING, "", ""
     if not history.generations:
         return Status.INTERRUPTED, "not_started", "the run was created and nothing was executed yet"
     return Status.INTERRUPTED, "owner_lost", "the process that executed it is gone"
+
+
+def _waits_for(history: History, wait: RunWaiting) -> str:
+    first = history.records[wait.calls[0]]
+    others = f" and {len(wait.calls) - 1} more" if len(wait.calls) > 1 else ""
+    what = "an answer to" if first.is_question else "the outcome of"
+    return f"the run waits, without a cell, for {what} {first.key.fn}() at {first.started.site or 'an unknown place'}{others}"
 
 
 def _result(run: Run, history: History) -> Clipped | None:
@@ -131,14 +141,14 @@ def clip(encoded: Any, limit: int) -> Clipped:
 
 
 def _generation(generation: Generation, history: History, owned: bool) -> GenerationView:
-    end, cell, gone = generation.finished, generation.cell, generation.cell_end
-    running = owned and generation.number == history.generation and end is None
+    cell, gone = generation.cell, generation.cell_end
+    status, reason = _generation_standing(generation, running=owned and generation.number == history.generation)
     return GenerationView(
         number=generation.number,
         started_at=generation.started_at,
         active_s=round(generation.active_s, 6),
-        status=end.status if end else Status.RUNNING if running else Status.INTERRUPTED,
-        reason=end.reason if end else "" if running else "owner_lost",
+        status=status,
+        reason=reason,
         pid=generation.started.pid,
         host=generation.started.host,
         torn=generation.started.torn,
@@ -155,6 +165,14 @@ def _generation(generation: Generation, history: History, owned: bool) -> Genera
         stderr_bytes=sum(output.size for output in generation.outputs if output.stream == "stderr"),
         cut_bytes=sum(output.cut for output in generation.outputs),
     )
+
+
+def _generation_standing(generation: Generation, *, running: bool) -> tuple[Status, str]:
+    if generation.finished is not None:
+        return generation.finished.status, generation.finished.reason
+    if generation.waiting is not None:
+        return Status.WAITING, generation.waiting.reason
+    return (Status.RUNNING, "") if running else (Status.INTERRUPTED, "owner_lost")
 
 
 def _tree(history: History, owned: bool) -> list[Node]:
@@ -208,6 +226,12 @@ def _call_status(record: Record, history: History, owned: bool) -> str:
             return "completed"
         case CallFailed():
             return "failed"
+    if record.dropped:
+        return "dropped"
+    if record.is_question:
+        return "waiting"
+    if owned and history.waiting is not None and record.seq in history.waiting.calls:
+        return "running"
     running = owned and record.generation == history.generation and not record.lost and history.finished is None
     return "running" if running else "unknown"
 

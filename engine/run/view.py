@@ -26,8 +26,9 @@ class CallView(_View):
     fn: str = Field(description="The recorded function.")
     n: int = Field(description="The how-many-eth call of it in this scope, from 1.")
     digest: str = Field(description="SHA-256 of the arguments.")
-    status: Literal["running", "completed", "failed", "unknown"] = Field(
-        description="How it stands; `unknown`: started, and nobody will learn how it ended."
+    status: Literal["running", "completed", "failed", "unknown", "waiting", "dropped"] = Field(
+        description="How it stands; `unknown`: started, and nobody will learn how it ended; `waiting`: a question to a person; "
+        "`dropped`: the program stopped waiting for it."
     )
     replayed: bool = Field(description="The newest generation took an earlier record.")
     attempts: int = Field(description="Executions over all generations.")

@@ -21,8 +21,8 @@ from typing import Any
 from cloche_guest import codec
 
 from engine.errors import SandboxError
-from engine.run.calls import CallRequest, CallResult, Effects
-from engine.sandbox.frames import Artifact, Call, CellFrame, End, GuestError, Output, Ready, Result
+from engine.run.calls import CallRequest, CallResult, Effects, Kind
+from engine.sandbox.frames import Artifact, Call, CellFrame, Drop, End, GuestError, Output, Quiet, Ready, Result
 from engine.sandbox.jobs import RunJob
 from engine.sandbox.outcome import Accounting, Cause, CellEnd
 
@@ -48,6 +48,24 @@ class Ask:
     phase: tuple[str, ...] = ()
     site: str = "workflow.py:1"
     n: int | None = None
+    waits: bool = True
+
+
+@dataclass(frozen=True)
+class Still:
+    """The program is quiet: gives the next reply as `(number, value)`, a failure as a CallError in place of the value."""
+
+
+@dataclass(frozen=True)
+class GiveUp:
+    """The program stops waiting for a call."""
+
+    number: int
+
+
+def begin(fn: str, *, scope: str = "/", **args: Any) -> Ask:
+    """A call that the program does not wait for; gives its number at once."""
+    return Ask(fn, args, scope, waits=False)
 
 
 def ask(fn: str, *, scope: str = "/", label: str = "", phase: tuple[str, ...] = (), **args: Any) -> Ask:
@@ -72,7 +90,7 @@ class Lose:
     cause: Cause = Cause.SUPERVISOR_LOST
 
 
-Step = Ask | Output | Artifact | Die | Lose
+Step = Ask | Still | GiveUp | Output | Artifact | Die | Lose
 Program = Callable[[], Generator[Step, Any, Any]]
 
 
@@ -97,6 +115,7 @@ class ScriptedCell:
         self._frames: asyncio.Queue[CellFrame | SandboxError] = asyncio.Queue()
         self._numbers: Counter[tuple[str, str]] = Counter()
         self._calls = 0
+        self._still = False
         self._end = CellEnd(cell_id, Cause.OPERATOR, "", None, 0, Accounting())
 
     async def deliver(self, job: RunJob, snapshot: Path) -> None:
@@ -113,13 +132,13 @@ class ScriptedCell:
 
     async def reply_ok(self, number: int, encoded: Any, *, at: float, ahead: str = "") -> None:
         self.replies.append(("ok", number, encoded))
-        self._go_on(codec.decode(json.loads(codec.text(encoded))))
+        self._answered(number, codec.decode(json.loads(codec.text(encoded))))
 
     async def reply_error(
         self, number: int, type_name: str, message: str, traceback: str, *, at: float, ahead: str = ""
     ) -> None:
         self.replies.append(("error", number, type_name))
-        self._go_on(CallError(type_name, message, number))
+        self._answered(number, CallError(type_name, message, number))
 
     async def reply_stop(self, number: int, reason: str) -> None:
         self.replies.append(("stop", number, reason))
@@ -133,13 +152,19 @@ class ScriptedCell:
         self.finished += 1
         return self._end
 
+    def _answered(self, number: int, value: Any) -> None:
+        if self._still:
+            self._still = False
+            self._go_on((number, value))
+        else:
+            self._go_on(value)
+
     def _go_on(self, reply: Any) -> None:
-        """Play until the program asks for something, or ends."""
+        """Play until the program waits, or ends."""
         try:
             step = self._running.throw(reply) if isinstance(reply, CallError) else self._running.send(reply)
-            while isinstance(step, Output | Artifact):
-                self._frames.put_nowait(step)
-                step = next(self._running)
+            while not self._waits(step):
+                step = self._running.send(self._at_once(step))
         except StopIteration as returned:
             self._frames.put_nowait(Result(codec.encode(returned.value), None))
             self._put_end(Cause.EXIT, "returned", 0, None)
@@ -151,11 +176,26 @@ class ScriptedCell:
             return
         if isinstance(step, Ask):
             self._frames.put_nowait(self._call(step))
+        elif isinstance(step, Still):
+            self._still = True
+            self._frames.put_nowait(Quiet(self._calls))
         elif isinstance(step, Die):
             self._put_end(step.cause, step.detail, step.exit, None)
-        else:
+        elif isinstance(step, Lose):
             self._end = CellEnd(self.cell_id, step.cause, "", None, 0, Accounting())
             self._frames.put_nowait(step.error)
+
+    def _waits(self, step: Step) -> bool:
+        return not isinstance(step, Output | Artifact | GiveUp) and not (isinstance(step, Ask) and not step.waits)
+
+    def _at_once(self, step: Step) -> int | None:
+        """Send what the program does not wait for; the number of a call."""
+        if isinstance(step, Ask):
+            self._frames.put_nowait(self._call(step))
+            return self._calls
+        assert isinstance(step, Output | Artifact | GiveUp)
+        self._frames.put_nowait(Drop(step.number) if isinstance(step, GiveUp) else step)
+        return None
 
     def _call(self, step: Ask) -> Call:
         self._calls += 1
@@ -163,7 +203,7 @@ class ScriptedCell:
         n = step.n if step.n is not None else self._numbers[step.scope, step.fn]
         encoded = codec.encode(step.args)
         args = codec.decode(encoded)
-        return Call(self._calls, step.scope, step.fn, n, encoded, args, step.label, step.phase, step.site)
+        return Call(self._calls, step.scope, step.fn, n, encoded, args, step.label, step.phase, step.site, step.waits)
 
     def _put_end(self, cause: Cause, detail: str, exit_code: int | None, call: int | None) -> None:
         self._end = CellEnd(self.cell_id, cause, detail, exit_code, 0, Accounting(run_s=0.1, cpu_s=0.05))
@@ -201,6 +241,7 @@ class Answers:
 
     answer: Callable[[CallRequest], Any]
     counted: bool = False
+    kind: Kind = ""
     instant: bool = False
     effects: Effects = Effects.NONE
     permission: str = ""

@@ -17,12 +17,12 @@ from engine.run.claim import RunOwned, claimed
 from engine.run.decisions import RunEndedAlready, cancel, decide_unknown
 from engine.run.folder import Run
 from engine.run.generation import Choices, Limits
-from engine.run.lifecycle import StillCapped, TaskTooLarge, drive
+from engine.run.lifecycle import StillCapped, TaskTooLarge
 from engine.run.projection import result_of, view_of
 from engine.run.replay import OnUnknown
 from engine.run.status import Status
 from engine.run.view import CallView, GroupView, RunView, calls_of
-from engine.sandbox.frames import Artifact, Call
+from engine.sandbox.frames import Artifact
 from engine.sandbox.outcome import Cause
 from tests.helpers.cells import Answers, Ask, CallError, Die, Lose, ScriptedCells, ask, say
 from tests.helpers.runs import Bench
@@ -809,25 +809,6 @@ def test_scripted_replies_that_were_used_are_told_to_later_generations(bench: Be
     view = bench.drive(run, cells, {"llm": llm})
     assert view.status is Status.COMPLETED
     assert [sorted(request.replies_used) for request in llm.executed] == [[], [0], [0, 1], [0, 1, 2]]
-
-
-def test_overlapping_calls_are_refused(bench: Bench) -> None:
-    run = bench.create()
-
-    async def both() -> RunView:
-        cells = ScriptedCells([acting])
-
-        async def forge(_request: object) -> None:
-            cells.opened[0]._frames.put_nowait(Call(2, "/", "act", 2, {}, {}, "", (), ""))
-            await asyncio.Event().wait()
-
-        return await drive(
-            run, snapshot=bench.home, cells=cells, handlers={"act": Answers(forge)}, prove_gone=bench.prove_gone
-        )
-
-    view = asyncio.run(both())
-    assert view.error is not None
-    assert (view.reason, view.error.type) == ("message", "call.overlapping")
 
 
 def test_a_task_larger_than_a_value_is_refused_before_anything_is_begun(bench: Bench) -> None:
