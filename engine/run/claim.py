@@ -7,7 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,8 +106,18 @@ def claimed(run: Run) -> Iterator[Recorder]:
         journal, history = run.read()
         _write_owner(descriptor, run.folder / "run.lock")
         reached("claim.named")
+        _remove_half_written(run.folder)
         with appending(run.journal_path, journal=journal, clock=run.clock) as writer:
             yield Recorder(run, writer, history, journal.torn)
+
+
+def _remove_half_written(folder: Path) -> None:
+    """Remove what dead owners wrote aside and did not come to rename. A cancel request is not the owner's and is left alone."""
+    for parent in (folder, folder / "blobs"):
+        with storage(parent), suppress(FileNotFoundError), os.scandir(parent) as entries:
+            for entry in entries:
+                if entry.name.startswith(".") and not entry.name.startswith(".cancel."):
+                    Path(entry.path).unlink(missing_ok=True)
 
 
 @contextmanager

@@ -79,18 +79,19 @@ class Kept:
         if not parts or parts[0] == "/" or ".." in parts:
             raise EngineFailure(f"an output file has the path {frame.path!r}, which leaves its folder.")
         with storage(self.folder / "output" / frame.path), _directory(self.folder / "output", parts[:-1]) as parent:
-            aside = f".{secrets.token_hex(6)}"
+            # not beside its place: what a crash leaves of it is nobody's output file
+            aside = self.folder / f".output.{secrets.token_hex(6)}"
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = os.open(aside, flags, 0o600, dir_fd=parent)
+            descriptor = os.open(aside, flags, 0o600)
             try:
                 write_all(descriptor, frame.data)
                 os.fsync(descriptor)
                 reached("output.written")
                 if _is(stat.S_ISDIR, parts[-1], parent):
                     shutil.rmtree(parts[-1], dir_fd=parent)
-                os.rename(aside, parts[-1], src_dir_fd=parent, dst_dir_fd=parent)
+                os.rename(aside, parts[-1], dst_dir_fd=parent)
             except BaseException:
-                os.unlink(aside, dir_fd=parent)
+                aside.unlink(missing_ok=True)
                 raise
             finally:
                 os.close(descriptor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from engine.clock import Clock
@@ -14,6 +15,9 @@ from engine.run.events import FIRST_HASH, FORMAT, RunCreated
 from engine.run.folder import Run
 from engine.run.journal import Journal, JournalDamaged, appending
 from engine.run.spec import RunSpec, parse_spec
+
+HALF_MADE_S = 3600
+"""A folder that is being filled may be somebody's for so long; making one takes milliseconds."""
 
 
 class RunNotFound(NotFound):
@@ -40,6 +44,7 @@ class RunStore:
         if not SESSION_ID.fullmatch(spec.session) or not RUN_ID.fullmatch(spec.run_id):
             raise UsageError(f"session {spec.session!r} or run {spec.run_id!r} has not the form of an id.")
         parent = make_directory(self._sessions / spec.session / "workflows")
+        self._remove_half_made(parent)
         folder, aside = parent / spec.run_id, parent / f".new-{spec.run_id}"
         if folder.exists():
             raise Conflict(f"run {spec.run_id} exists already.", fix="Run it again under a new id.")
@@ -55,6 +60,14 @@ class RunStore:
             raise
         reached("run.created")
         return Run(folder, spec, self._clock)
+
+    def _remove_half_made(self, parent: Path) -> None:
+        """Remove folders of runs whose creation was killed long ago; nobody was told of such a run."""
+        before = self._clock.now().timestamp() - HALF_MADE_S
+        for path in parent.glob(".new-*"):
+            with suppress(FileNotFoundError):
+                if path.stat().st_mtime < before:
+                    remove_tree(path)
 
     def _fill(self, aside: Path, spec: RunSpec) -> None:
         remove_tree(aside)
