@@ -15,6 +15,7 @@ from typing import Any, assert_never
 from cloche_guest import codec
 
 from engine.errors import SandboxError
+from engine.run.ahead import Ahead, Fit
 from engine.run.answering import answer_from
 from engine.run.calls import CallKey
 from engine.run.cells import RunCell
@@ -22,7 +23,7 @@ from engine.run.claim import Recorder
 from engine.run.delivery import Delivery
 from engine.run.divergence import Divergence, compare
 from engine.run.ending import CANCELLED, DEADLINE, Ending
-from engine.run.events import CallFailed, ErrorText
+from engine.run.events import CallCompleted, CallFailed, ErrorText
 from engine.run.executing import Calls, site_of
 from engine.run.history import Record
 from engine.run.kept import Kept
@@ -37,6 +38,10 @@ LOOK_S = 0.2
 
 DRAIN_S = 2.0
 """How long a stopped program's last output is waited for; a cancelled one's a quarter of that."""
+
+
+AHEAD_BYTES = 128 * 1024
+"""Larger values are not sent before they are asked for."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,9 @@ class Pass:
         self._progress = progress
         self._order = CallOrder(frozenset(self._run.spec.pins))
         self._delivery = Delivery()
+        self._ahead = Ahead(recorder.history, fits=self._fits_a_frame)
+        self._dropped: set[int] = set()
+        self._unfit: list[tuple[Call, CallKey]] = []
         self._records: dict[int, int] = {}
         self._numbers: dict[int, int] = {}
         self._queued: deque[tuple[Call, CallKey]] = deque()
@@ -100,6 +108,7 @@ class Pass:
             EngineFailure: something could not be recorded; nothing was executed without its record.
         """
         try:
+            await self._send_ahead()
             while self.stop is None and not self.waits_for:
                 frame = await self._next()
                 self._look()
@@ -155,7 +164,7 @@ class Pass:
             case Call():
                 await self._call(frame)
             case Quiet():
-                self._delivery.quiet = True
+                await self._quiet(frame)
             case Drop():
                 await self._drop(frame)
             case Output():
@@ -188,9 +197,56 @@ class Pass:
         # `encoded` is the host's own: the exchange compared it with what encoding the decoded arguments gives.
         key = CallKey(call.scope, call.fn, call.n, codec.digest(call.encoded))
         self.asked.add(key)
-        self._delivery.called(call.number, waits=call.waits)
+        if self._ahead.active and await self._is_answered(call, key):
+            return
+        self._delivery.called(call.number, waits=call.waits and not self._ahead.active)
         if not self._is_running(call.number, key):
             await self._step(call, key)
+
+    async def _is_answered(self, call: Call, key: CallKey) -> bool:
+        """True for a call whose answer is sent ahead, or whose answer must wait until the worker gave those up."""
+        fit = self._ahead.fit(call.number, key)
+        await self._send_ahead()
+        if fit is Fit.ANSWERED:
+            record = self._recorder.history.latest(key)
+            assert record is not None
+            self._records[call.number] = record.seq
+        elif fit is Fit.OTHER:
+            self._unfit.append((call, key))
+        return fit is not Fit.BEYOND
+
+    async def _send_ahead(self) -> None:
+        for planned in self._ahead.due():
+            if planned.record is None:
+                await self._cell.reply_ok(planned.number, None, at=0.0, ahead=planned.key)
+            else:
+                await answer_from(
+                    planned.record, cell=self._cell, number=planned.number, run=self._run, ahead=planned.key
+                )
+
+    def _fits_a_frame(self, record: Record) -> bool:
+        outcome = record.outcome
+        return (
+            not isinstance(outcome, CallCompleted)
+            or not outcome.blob
+            or self._run.blobs.size_of(outcome.blob) <= AHEAD_BYTES
+        )
+
+    async def _quiet(self, frame: Quiet) -> None:
+        if self._ahead.active:
+            if frame.ahead is None:
+                return  # an answer is on its way
+            unfit = {call.number for call, _ in self._unfit}
+            for number in self._ahead.untaken(frame.ahead):
+                if number in self._dropped:
+                    continue
+                self._delivery.called(number, waits=False)
+                if number not in unfit:
+                    self._delivery.ready(number, self._recorder.history.records[self._records[number]].ended_seq)
+            for call, key in self._unfit:
+                if self.stop is None and call.number not in self._dropped:
+                    await self._step(call, key)
+        self._delivery.quiet = True
 
     def _is_running(self, number: int, key: CallKey) -> bool:
         """True for a call that goes on since before this cell."""
@@ -254,6 +310,7 @@ class Pass:
     async def _drop(self, frame: Drop) -> None:
         """The program no longer waits for it: what was not begun never is, and what was begun is ended."""
         self._delivery.drop(frame.call)
+        self._dropped.add(frame.call)
         self._held.pop(frame.call, None)
         self._queued = deque(item for item in self._queued if item[0].number != frame.call)
         seq = self._records.get(frame.call, 0)

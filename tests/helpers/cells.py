@@ -11,17 +11,17 @@ from __future__ import annotations
 import asyncio
 import json
 import traceback
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from cloche_guest import codec
 
 from engine.errors import SandboxError
-from engine.run.calls import CallRequest, CallResult, Effects, Kind
+from engine.run.calls import CallKey, CallRequest, CallResult, Effects, Kind, key_digest
 from engine.sandbox.frames import Artifact, Call, CellFrame, Drop, End, GuestError, Output, Quiet, Ready, Result
 from engine.sandbox.jobs import RunJob
 from engine.sandbox.outcome import Accounting, Cause, CellEnd
@@ -99,8 +99,15 @@ def say(data: bytes, *, offset: int, stream: Any = "stdout") -> Output:
     return Output(stream, offset, data)
 
 
+@dataclass(frozen=True)
+class _Reply:
+    number: int
+    value: Any
+    ahead: str
+
+
 class ScriptedCell:
-    """Plays one program; `replies` notes what the host answered, in order."""
+    """Plays one program; `replies` notes what the host answered, in order, `taken_ahead` counts answers that came before the call."""
 
     image = "sha256:0"
     runtime = "scripted"
@@ -115,7 +122,11 @@ class ScriptedCell:
         self._frames: asyncio.Queue[CellFrame | SandboxError] = asyncio.Queue()
         self._numbers: Counter[tuple[str, str]] = Counter()
         self._calls = 0
-        self._still = False
+        self._still = self._paused = False
+        self._line: deque[_Reply] = deque()
+        self._asked: dict[int, str] = {}
+        self._void = self._given_up_ahead = False
+        self.taken_ahead = 0
         self._end = CellEnd(cell_id, Cause.OPERATOR, "", None, 0, Accounting())
 
     async def deliver(self, job: RunJob, snapshot: Path) -> None:
@@ -131,14 +142,16 @@ class ScriptedCell:
         return frame
 
     async def reply_ok(self, number: int, encoded: Any, *, at: float, ahead: str = "") -> None:
-        self.replies.append(("ok", number, encoded))
-        self._answered(number, codec.decode(json.loads(codec.text(encoded))))
+        if not ahead:
+            self.replies.append(("ok", number, encoded))
+        self._answered(_Reply(number, codec.decode(json.loads(codec.text(encoded))), ahead))
 
     async def reply_error(
         self, number: int, type_name: str, message: str, traceback: str, *, at: float, ahead: str = ""
     ) -> None:
-        self.replies.append(("error", number, type_name))
-        self._answered(number, CallError(type_name, message, number))
+        if not ahead:
+            self.replies.append(("error", number, type_name))
+        self._answered(_Reply(number, CallError(type_name, message, number), ahead))
 
     async def reply_stop(self, number: int, reason: str) -> None:
         self.replies.append(("stop", number, reason))
@@ -152,38 +165,74 @@ class ScriptedCell:
         self.finished += 1
         return self._end
 
-    def _answered(self, number: int, value: Any) -> None:
-        if self._still:
-            self._still = False
-            self._go_on((number, value))
-        else:
-            self._go_on(value)
+    def _answered(self, reply: _Reply) -> None:
+        if reply.ahead and self._void:
+            return
+        self._line.append(reply)
+        if self._paused and (next_one := self._next_in_line()) is not None:
+            self._paused = False
+            self._go_on(next_one)
+        elif self._paused and self._given_up_ahead:
+            self._frames.put_nowait(self._quiet())
 
-    def _go_on(self, reply: Any) -> None:
-        """Play until the program waits, or ends."""
-        try:
-            step = self._running.throw(reply) if isinstance(reply, CallError) else self._running.send(reply)
-            while not self._waits(step):
-                step = self._running.send(self._at_once(step))
-        except StopIteration as returned:
-            self._frames.put_nowait(Result(codec.encode(returned.value), None))
-            self._put_end(Cause.EXIT, "returned", 0, None)
-            return
-        except Exception as error:
-            text = "".join(traceback.format_exception(error))
-            self._frames.put_nowait(Result(None, GuestError(type(error).__name__, str(error), text)))
-            self._put_end(Cause.EXIT, "raised", 1, _number(error))
-            return
-        if isinstance(step, Ask):
-            self._frames.put_nowait(self._call(step))
-        elif isinstance(step, Still):
-            self._still = True
-            self._frames.put_nowait(Quiet(self._calls))
-        elif isinstance(step, Die):
+    def _go_on(self, reply: _Reply | None) -> None:
+        """Play until the program waits and no answer is there, or until it ends."""
+        while True:
+            value = None if reply is None else (reply.number, reply.value) if self._still else reply.value
+            try:
+                step = self._running.throw(value) if isinstance(value, CallError) else self._running.send(value)
+                while not self._waits(step):
+                    step = self._running.send(self._at_once(step))
+            except StopIteration as returned:
+                self._frames.put_nowait(Result(codec.encode(returned.value), None))
+                self._put_end(Cause.EXIT, "returned", 0, None)
+                return
+            except Exception as error:
+                text = "".join(traceback.format_exception(error))
+                self._frames.put_nowait(Result(None, GuestError(type(error).__name__, str(error), text)))
+                self._put_end(Cause.EXIT, "raised", 1, _number(error))
+                return
+            if not isinstance(step, Ask | Still):
+                self._die(step)
+                return
+            reply = self._pause(step)
+            if reply is None:
+                return
+
+    def _die(self, step: Step) -> None:
+        if isinstance(step, Die):
             self._put_end(step.cause, step.detail, step.exit, None)
         elif isinstance(step, Lose):
             self._end = CellEnd(self.cell_id, step.cause, "", None, 0, Accounting())
             self._frames.put_nowait(step.error)
+
+    def _pause(self, step: Ask | Still) -> _Reply | None:
+        """The program waits: gives the answer that is there already, or tells the host."""
+        call = self._call(step) if isinstance(step, Ask) else None
+        found = self._next_in_line()
+        self._still, self._paused = call is None, found is None
+        if call is not None:
+            self._frames.put_nowait(replace(call, waits=found is None and not self._given_up_ahead))
+        if found is None and (call is None or self._given_up_ahead):
+            self._frames.put_nowait(self._quiet())
+        return found
+
+    def _next_in_line(self) -> _Reply | None:
+        """The next answer; one that was sent ahead of another call than was made voids all that were."""
+        if not self._line:
+            return None
+        first = self._line[0]
+        if first.ahead and self._asked.get(first.number) != first.ahead:
+            self._line = deque(reply for reply in self._line if not reply.ahead)
+            self._void = self._given_up_ahead = True
+            return self._line.popleft() if self._line else None
+        self.taken_ahead += bool(first.ahead)
+        self._asked.pop(first.number, None)
+        return self._line.popleft()
+
+    def _quiet(self) -> Quiet:
+        told, self._given_up_ahead = self._given_up_ahead, False
+        return Quiet(self._calls, self.taken_ahead if told else None)
 
     def _waits(self, step: Step) -> bool:
         return not isinstance(step, Output | Artifact | GiveUp) and not (isinstance(step, Ask) and not step.waits)
@@ -194,6 +243,8 @@ class ScriptedCell:
             self._frames.put_nowait(self._call(step))
             return self._calls
         assert isinstance(step, Output | Artifact | GiveUp)
+        if isinstance(step, GiveUp):
+            self._asked.pop(step.number, None)
         self._frames.put_nowait(Drop(step.number) if isinstance(step, GiveUp) else step)
         return None
 
@@ -203,6 +254,8 @@ class ScriptedCell:
         n = step.n if step.n is not None else self._numbers[step.scope, step.fn]
         encoded = codec.encode(step.args)
         args = codec.decode(encoded)
+        key = CallKey(step.scope, step.fn, n, codec.digest(encoded))
+        self._asked[self._calls] = key_digest(key)
         return Call(self._calls, step.scope, step.fn, n, encoded, args, step.label, step.phase, step.site, step.waits)
 
     def _put_end(self, cause: Cause, detail: str, exit_code: int | None, call: int | None) -> None:
