@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from cloche_guest import codec
 
 from engine.errors import EngineFailure
-from engine.files import make_directory, sha256_hex, write_atomic
+from engine.files import fsync_directory, make_directory, sha256_hex, storage, write_atomic
 from engine.run.journal import JournalDamaged
 
 INLINE_BYTES = 64 * 1024
@@ -39,12 +40,39 @@ class BlobStore:
             write_atomic(path, raw)
         return name
 
+    def take(self, files: Iterable[Path]) -> None:
+        """Have these files of another run here too, durable; linked where the file system can, else copied.
+
+        Raises:
+            StorageFull, EngineFailure: they could not be written.
+        """
+        found = list(files)
+        if not found:
+            return
+        make_directory(self._folder)
+        for path in found:
+            try:
+                os.link(path, self._folder / path.name)
+            except OSError:
+                with storage(path):
+                    raw = path.read_bytes()
+                write_atomic(self._folder / path.name, raw)
+        with storage(self._folder):
+            fsync_directory(self._folder)
+
     def size(self) -> int:
         """Bytes of all values that lie here."""
         try:
             with os.scandir(self._folder) as entries:
                 return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
         except FileNotFoundError:
+            return 0
+
+    def size_of(self, name: str) -> int:
+        """Bytes of one value; 0 when it is missing, which `get` tells."""
+        try:
+            return (self._folder / name).stat().st_size
+        except OSError:
             return 0
 
     def get(self, name: str) -> Any:
