@@ -6,7 +6,7 @@ Owns the hash chain, the cutting of a torn last line and the refusal of every ot
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,6 +158,15 @@ class JournalWriter:
             os.fsync(self._descriptor)
         except OSError:
             self._broken = True
+
+
+def begun(events: Iterable[tuple[float, Event]]) -> bytes:
+    """The bytes of a new journal: these events at these times (seconds since 1970), all in generation 0."""
+    raw, head = [], FIRST_HASH
+    for number, (at, event) in enumerate(events, start=1):
+        raw.append(dump(Line(number, at, 0, event, head)))
+        head = hash_line(raw[-1])
+    return b"".join(raw)
 
 
 def _dump(line: Line, path: Path) -> bytes:

@@ -63,7 +63,7 @@ def write_state(run: Run, view: RunView, *, size: int, head: str) -> None:
 def project(run: Run, history: History, *, owned: bool) -> RunView:
     """The view of a fold. `owned`: a living process executes the run; without one, a run that did not end is interrupted."""
     spec = run.spec
-    status, reason, message = _standing(history, owned)
+    status, reason, message = standing(history, owned)
     end = history.finished
     shown = [records[-1] for records in history.places.values()]
     return RunView(
@@ -106,7 +106,8 @@ def _fixed(spec: RunSpec) -> dict[str, Any]:
     }
 
 
-def _standing(history: History, owned: bool) -> tuple[Status, str, str]:
+def standing(history: History, owned: bool) -> tuple[Status, str, str]:
+    """Status, reason, and the reason in a sentence."""
     end = history.finished
     if end is not None:
         return end.status, end.reason, end.message

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine.clock import Clock
 from engine.errors import Conflict, EngineFailure, NotFound, UsageError
 from engine.files import fsync_directory, make_directory, remove_tree, sha256_hex, storage, write_atomic
 from engine.ids import RUN_ID, SESSION_ID
 from engine.points import reached
-from engine.run.events import FIRST_HASH, FORMAT, RunCreated
+from engine.run.blobs import BlobStore
+from engine.run.events import FORMAT, RunCreated
 from engine.run.folder import Run
-from engine.run.journal import Journal, JournalDamaged, appending
+from engine.run.journal import JournalDamaged, begun
 from engine.run.spec import RunSpec, parse_spec
+
+if TYPE_CHECKING:
+    from engine.run.fork import Inheritance
 
 HALF_MADE_S = 3600
 """A folder that is being filled may be somebody's for so long; making one takes milliseconds."""
@@ -33,8 +38,8 @@ class RunStore:
         self._sessions = home / "sessions"
         self._clock = clock
 
-    def create(self, spec: RunSpec) -> Run:
-        """A new run: its folder appears whole, with run.json and the first event.
+    def create(self, spec: RunSpec, *, inherited: Inheritance | None = None) -> Run:
+        """A new run: its folder appears whole, with run.json, the first event, and what a fork inherits.
 
         Raises:
             Conflict: a run of this id exists.
@@ -49,7 +54,7 @@ class RunStore:
         if folder.exists():
             raise Conflict(f"run {spec.run_id} exists already.", fix="Run it again under a new id.")
         try:
-            self._fill(aside, spec)
+            self._fill(aside, spec, inherited)
             reached("run.filled")
             with storage(folder):
                 aside.rename(folder)
@@ -69,16 +74,16 @@ class RunStore:
                 if path.stat().st_mtime < before:
                     remove_tree(path)
 
-    def _fill(self, aside: Path, spec: RunSpec) -> None:
+    def _fill(self, aside: Path, spec: RunSpec, inherited: Inheritance | None) -> None:
         remove_tree(aside)
         make_directory(aside)
         raw = spec.to_json()
         write_atomic(aside / "run.json", raw)
-        path = aside / "journal.jsonl"
-        with appending(path, journal=Journal((), 0, 0, FIRST_HASH), clock=self._clock) as writer:
-            writer.append(0, RunCreated(format=FORMAT, run=spec.run_id, spec=sha256_hex(raw)))
-        with storage(aside):
-            fsync_directory(aside)
+        created = RunCreated(format=FORMAT, run=spec.run_id, spec=sha256_hex(raw))
+        first = (round(self._clock.now().timestamp(), 6), created)
+        if inherited is not None:
+            BlobStore(aside / "blobs").take(inherited.blobs)
+        write_atomic(aside / "journal.jsonl", begun([first, *(inherited.events if inherited else ())]))
 
     def open(self, run_id: str) -> Run:
         """The run with this id, in whatever session.
