@@ -31,6 +31,10 @@ class RunCell(Protocol):
         """The next frame; `End` is the last one. May be cancelled and asked again without losing a frame."""
         ...
 
+    async def receive_within(self, seconds: float) -> CellFrame | None:
+        """The next frame, or None when none came in that time."""
+        ...
+
     async def reply_ok(self, number: int, encoded: Any, *, at: float, ahead: str = "") -> None:
         """Give the call `number` its value; `at` is the time of its record, which the program's clock then shows.
 

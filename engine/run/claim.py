@@ -88,7 +88,8 @@ class Recorder:
         # Before it is written: an event that cannot stand there would make the whole journal unreadable.
         self.history.check(Line(self.history.seq + 1, 0.0, generation, events[0], ""))
         lines = self._writer.append(generation, *events)
-        for line in lines:
+        self.history.take(lines[0])
+        for line in lines[1:]:
             self.history.apply(line)
         return lines
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal
 
+import orjson
 from cloche_guest import codec
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, Strict, TypeAdapter, ValidationError, model_validator
 
@@ -52,8 +53,14 @@ class _Event(BaseModel):
             if name in given:
                 value = getattr(self, name)
                 if name in _VALUES or value != default:
-                    found[name] = value.model_dump() if isinstance(value, BaseModel) else value
+                    found[name] = _plain(value)
         return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump()
+    return list(value) if type(value) is CallKey else value
 
 
 def _key(found: Any) -> CallKey:
@@ -272,6 +279,12 @@ Event = (
 )
 
 _EVENTS: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="e")])
+_LINE = (
+    orjson.OPT_APPEND_NEWLINE
+    | orjson.OPT_PASSTHROUGH_SUBCLASS
+    | orjson.OPT_PASSTHROUGH_DATETIME
+    | orjson.OPT_PASSTHROUGH_DATACLASS
+)
 _ENVELOPE = ("s", "at", "g", "e", "p")
 
 
@@ -300,7 +313,10 @@ def dump(line: Line) -> bytes:
         **line.event.body(),
         "p": line.after,
     }
-    raw = codec.text(fields).encode() + b"\n"
+    try:
+        raw = orjson.dumps(fields, option=_LINE)
+    except TypeError:  # integers beyond 64 bits
+        raw = codec.text(fields).encode() + b"\n"
     if len(raw) > LINE_BYTES:
         raise BadLine(f"{len(raw)} bytes in a line, at most {LINE_BYTES}")
     return raw

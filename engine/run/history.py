@@ -165,8 +165,16 @@ class History:
             Inconsistent: it cannot follow what came before.
         """
         self.check(line)
+        self.take(line)
+
+    def take(self, line: Line) -> None:
+        """As `apply`, for a line that passed `check`."""
         event = line.event
         match event:
+            case CallStarted():
+                self._start(line, event)
+            case CallCompleted() | CallFailed():
+                self._end(line, event)
             case RunCreated():
                 self.created, self.created_at = event, line.at
             case RunStarted():
@@ -187,10 +195,6 @@ class History:
                 self.artifacts[event.path] = event
             case Decision():
                 self._decide(event)
-            case CallStarted():
-                self._start(line, event)
-            case CallCompleted() | CallFailed():
-                self._end(line, event)
             case CallUnknown():
                 self._record(event.of).lost = True
             case CallDropped():
@@ -207,6 +211,8 @@ class History:
         Raises:
             Inconsistent: it cannot.
         """
+        if self._goes_on_as_usual(line):
+            return
         if (self.created is None) != isinstance(line.event, RunCreated):
             raise Inconsistent("the first event, and no other, creates the run")
         starts = isinstance(line.event, RunStarted)
@@ -218,6 +224,12 @@ class History:
             raise Inconsistent("follows the end of its generation")
         if self.waiting is not None and not starts and not _may_follow_a_wait(line.event):
             raise Inconsistent("needs a cell, and the run waits without one")
+
+    def _goes_on_as_usual(self, line: Line) -> bool:
+        if not self.generations or line.generation != len(self.generations):
+            return False
+        current = self.generations[-1]
+        return current.finished is None and current.waiting is None and isinstance(line.event, CallStarted | Outcome)
 
     def _may_follow_an_end(self, event: Event) -> bool:
         """What people decide, and the late end of a cell, are told between generations."""

@@ -128,11 +128,7 @@ class Pass:
         """The next frame; None when an execution ended first, or when it is time to look around."""
         tasks = self._calls.tasks
         if not tasks and self._receiving is None:
-            try:
-                async with asyncio.timeout(LOOK_S):
-                    return await self._cell.receive()
-            except TimeoutError:
-                return None
+            return await self._cell.receive_within(LOOK_S)
         if self._receiving is None:
             self._receiving = asyncio.ensure_future(self._cell.receive())
         waited_for: set[asyncio.Future[Any]] = {self._receiving, *tasks}

@@ -15,6 +15,7 @@ for 1 to 20 ms, until something is answered.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import AsyncIterator
@@ -50,6 +51,9 @@ SPIN_S = 500e-6
 
 HOT_S, HOT_STEP_S = 1e-3, 50e-6
 IDLE_S, IDLE_MOST_S = 0.001, 0.02
+YIELD_S = 0.002
+"""Frames that are there already are given without letting anything else run for so long."""
+
 HELLO_S = 20.0
 """From the engine's "started" to the supervisor's hello, at most."""
 
@@ -87,7 +91,7 @@ class Cell:
         self._limits_in_force: LimitsInForce | None = None
         self._notes: list[str] = []
         self._engine_hangs = False
-        self._hot_until = 0.0
+        self._hot_until = self._yielded = 0.0
         self._answered: anyio.Event | None = None
         self._finishing = anyio.Lock()
         self._end: CellEnd | None = None
@@ -197,13 +201,20 @@ class Cell:
         self._watch.arm(min(job.deadline_s, self._launch.wish.deadline_s) + HOST_MARGIN_S, Cause.DEADLINE)
 
     async def receive(self) -> CellFrame:
-        """The next frame. `End` is the last one; then call `finish`.
+        """The next frame. `End` is the last one; then call `finish`. Raises as `receive_within`."""
+        frame = await self.receive_within(math.inf)
+        assert frame is not None
+        return frame
+
+    async def receive_within(self, seconds: float) -> CellFrame | None:
+        """The next frame, or None when none came within `seconds`.
 
         Raises:
             CellLost: the container is gone without a last word, or the last word was given before; `finish` tells why.
             ExchangeError: the cell broke the exchange; it will be destroyed.
         """
-        await anyio.lowlevel.checkpoint()
+        until = time.perf_counter() + seconds
+        await self._let_others_run()
         idle_s = IDLE_S
         while True:
             assert self._watch is not None
@@ -220,10 +231,20 @@ class Cell:
                 else:
                     time.sleep(HOT_STEP_S)
                 continue
+            if now >= until:
+                return None
+            idle_s = min(idle_s, until - now)
             self._answered = anyio.Event()
             with anyio.move_on_after(idle_s):
                 await self._answered.wait()
             idle_s = IDLE_S if self._answered.is_set() else min(idle_s * 1.05, IDLE_MOST_S)
+
+    async def _let_others_run(self) -> None:
+        """A program that never pauses must not keep the loop from everything else, nor pay for it with every frame."""
+        now = time.perf_counter()
+        if now - self._yielded >= YIELD_S:
+            self._yielded = now
+            await anyio.lowlevel.checkpoint()
 
     def _poll(self) -> CellFrame | None:
         assert self._watch is not None

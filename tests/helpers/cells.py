@@ -141,6 +141,13 @@ class ScriptedCell:
             raise frame
         return frame
 
+    async def receive_within(self, seconds: float) -> CellFrame | None:
+        try:
+            async with asyncio.timeout(None if self._frames.qsize() else seconds):
+                return await self.receive()
+        except TimeoutError:
+            return None
+
     async def reply_ok(self, number: int, encoded: Any, *, at: float, ahead: str = "") -> None:
         if not ahead:
             self.replies.append(("ok", number, encoded))

@@ -281,6 +281,9 @@ class NamedCell:
     async def receive(self) -> CellFrame:
         return await self._inner.receive()
 
+    async def receive_within(self, seconds: float) -> CellFrame | None:
+        return await self._inner.receive_within(seconds)
+
     async def reply_ok(self, number: int, encoded: Any, *, at: float, ahead: str = "") -> None:
         self._reached("reply.before")
         await self._inner.reply_ok(number, encoded, at=at, ahead=ahead)
