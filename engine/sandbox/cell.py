@@ -264,19 +264,21 @@ class Cell:
         return frame
 
     async def reply_ok(self, number: int, encoded: Any, *, at: float, ahead: str = "") -> None:
-        """Answer a call with a value in codec form.
+        """Answer a call with a value in codec form; `at` and `ahead` as for `HostLink.send_ok`.
 
         Raises:
             ValueError: it is larger than a value may be; answer with an error instead.
         """
-        self._launch.link.send_ok(number, encoded)
+        self._launch.link.send_ok(number, encoded, at=at, ahead=ahead)
         self._expect_more()
 
     async def reply_error(
         self, number: int, type_name: str, message: str, traceback: str = "", *, at: float, ahead: str = ""
     ) -> None:
-        """Answer a call with an error, raised in the program as CallError."""
-        self._launch.link.send_error(number, type_name=type_name, message=message, traceback=traceback)
+        """Answer a call with an error, raised in the program as CallError; `at` and `ahead` as for `HostLink.send_ok`."""
+        self._launch.link.send_error(
+            number, type_name=type_name, message=message, traceback=traceback, at=at, ahead=ahead
+        )
         self._expect_more()
 
     def _expect_more(self) -> None:

@@ -113,27 +113,36 @@ class HostLink:
         else:
             self._send("job", job=job.to_wire())
 
-    def send_ok(self, call: int, encoded: Any) -> None:
+    def send_ok(self, call: int, encoded: Any, *, at: float, ahead: str = "") -> None:
         """Answer a call with a value (codec form); a large one goes as a read-only file.
+
+        `at`: what the program's clock shows from now on, in seconds since 1970. `ahead`: the key of the call
+        (`engine.run.calls.key_digest`) when the reply is sent before the call was made.
 
         Raises:
             ValueError: larger than `value_bytes`.
         """
         text = codec.text(encoded).encode()
+        more: dict[str, Any] = {"ahead": ahead} if ahead else {}
         if len(text) <= INLINE_BYTES:
-            self._send("reply", value=text, call=call)
+            self._send("reply", value=text, call=call, at=at, **more)
         else:
             part = self._send_part(text)
-            self._send("reply", call=call, ok_part=part)
+            self._send("reply", call=call, ok_part=part, at=at, **more)
+        self._incoming.answered(call, ahead=bool(ahead))
 
-    def send_error(self, call: int, *, type_name: str, message: str, traceback: str) -> None:
-        """Answer a call with an error; long text is clipped."""
+    def send_error(
+        self, call: int, *, type_name: str, message: str, traceback: str, at: float, ahead: str = ""
+    ) -> None:
+        """Answer a call with an error; long text is clipped. `at` and `ahead` as for `send_ok`."""
         error = {
             "type": _clip(type_name, ERROR_TYPE_CHARACTERS),
             "message": _clip(message, ERROR_CHARACTERS),
             "traceback": _clip(traceback, ERROR_CHARACTERS),
         }
-        self._send("reply", call=call, error=error)
+        more: dict[str, Any] = {"ahead": ahead} if ahead else {}
+        self._send("reply", call=call, error=error, at=at, **more)
+        self._incoming.answered(call, ahead=bool(ahead))
 
     def send_stop(self, call: int, reason: str) -> None:
         """End the worker at this call without an answer."""

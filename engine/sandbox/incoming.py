@@ -7,19 +7,31 @@ data of an enemy; a field that does not fit is refused by name, free text is mad
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from typing import Any
 
 from cloche_guest import wire
-from cloche_guest.wire import CELL_FRAMES, WORKER_FRAMES, WireError
+from cloche_guest.open_calls import OpenCalls, are_calls
+from cloche_guest.wire import CELL_FRAMES, SCOPE, SCOPE_CHARACTERS, WORKER_FRAMES, WireError
 
-from engine.sandbox.frames import Artifact, Call, CaseResult, CellFrame, End, GuestError, Hello, Output, Ready, Result
+from engine.sandbox.frames import (
+    Artifact,
+    Call,
+    CaseResult,
+    CellFrame,
+    Drop,
+    End,
+    GuestError,
+    Hello,
+    Output,
+    Quiet,
+    Ready,
+    Result,
+)
 from engine.sandbox.outcome import Cause
 from engine.sandbox.parts import FileParts, ValueParts, checked_base64, checked_value
 from engine.sandbox.violations import violation
 
-SCOPE = re.compile(r"/|(/[a-z][a-z0-9_]{0,79}\[[1-9][0-9]{0,8}\]){1,40}")
 OUTCOMES = frozenset({"passed", "failed", "skipped", "error", "timeout", "unscripted", "crashed", "not_collected"})
 END_CAUSES = frozenset(
     {
@@ -69,9 +81,12 @@ class Incoming:
         )
         self._state = "hello"
         self._calls = 0
+        # Written again by the supervisor, a number can take more room than the program's own text of it.
+        self._open = OpenCalls(limit_bytes=(wire.OUTSTANDING_VALUES + 1) * limits.value_bytes + 1024 * 1024)
         self._messages = 0
         self._offsets = {"stdout": 0, "stderr": 0}
         self._output_left = 2 * limits.output_bytes + wire.FRAME_BYTES
+        self._line_size = 0
         self.received = 0
         self.peer_read = 0
         self.sent = 0
@@ -97,7 +112,15 @@ class Incoming:
         self.received += 1
         self._count(kind)
         self._expect(kind)
-        return self._HANDLERS[kind](self, frame)  # type: ignore[no-any-return]
+        self._line_size = len(line)
+        try:
+            return self._HANDLERS[kind](self, frame)  # type: ignore[no-any-return]
+        except WireError as error:
+            raise violation(error.code, error.problem) from error
+
+    def answered(self, call: int, *, ahead: bool) -> None:
+        """A reply was sent; `ahead` of its call."""
+        self._open.answered(call, ahead=ahead)
 
     def _count(self, kind: str) -> None:
         if kind in WORKER_FRAMES:
@@ -127,13 +150,15 @@ class Incoming:
         if number != self._calls + 1:
             raise violation("call.out_of_order", f"call {number} instead of {self._calls + 1}")
         self._calls = number
+        in_parts = self._values.size
         encoded = self._one_of(frame, "call", "args")
+        self._open.add(number, self._line_size + in_parts - self._values.size)
         args = checked_value(encoded)
         if type(args) is not dict or not all(type(key) is str for key in args):
             raise violation("frame.bad_field", "call.args is no dict of parameter names")
         if not 1 <= frame["n"] <= number:
             raise violation("frame.bad_field", f"call.n {frame['n']} in call {number}")
-        if not SCOPE.fullmatch(frame["scope"]):
+        if len(frame["scope"]) > SCOPE_CHARACTERS or not SCOPE.fullmatch(frame["scope"]):
             raise violation("frame.bad_field", f"call.scope {frame['scope'][:80]!r}")
         phases = frame.get("phase", [])
         if len(phases) > PHASES or not all(isinstance(name, str) for name in phases):
@@ -148,7 +173,19 @@ class Incoming:
             label=_text(frame.get("label", ""), NAME_CHARACTERS),
             phase=tuple(_text(name, NAME_CHARACTERS) for name in phases),
             site=_text(frame["site"], NAME_CHARACTERS),
+            waits=frame.get("waits", False),
         )
+
+    def _quiet(self, frame: dict[str, Any]) -> Quiet:
+        if frame["upto"] != self._calls:
+            raise violation("frame.bad_field", f"quiet up to {frame['upto']}, the last call is {self._calls}")
+        if "ahead" in frame:
+            self._open.void(frame["ahead"])
+        return Quiet(upto=self._calls, ahead=frame.get("ahead"))
+
+    def _drop(self, frame: dict[str, Any]) -> Drop:
+        self._open.drop(frame["call"])
+        return Drop(call=frame["call"])
 
     def _one_of(self, frame: dict[str, Any], kind: str, field: str) -> Any:
         inline, in_parts = field in frame, f"{field}_part" in frame
@@ -201,14 +238,14 @@ class Incoming:
         self._state = "ended"
         if frame["cause"] not in END_CAUSES:
             raise violation("frame.bad_field", f"end.cause {frame['cause'][:40]!r}")
-        call = frame.get("call")
-        if frame["stragglers"] < 0 or (call is not None and not 1 <= call <= self._calls):
+        calls = frame.get("calls", [])
+        if frame["stragglers"] < 0 or not are_calls(calls, calls=self._calls):
             raise violation("frame.bad_field", "end has a number that cannot be")
         return End(
             cause=frame["cause"],
             detail=_text(frame["detail"], NAME_CHARACTERS),
             exit=frame["exit"],
-            calls=() if call is None else (call,),
+            calls=tuple(calls),
             stragglers=frame["stragglers"],
             usage=_usage(frame["usage"]),
         )
@@ -225,6 +262,8 @@ class Incoming:
         "hello": _hello,
         "ready": _ready,
         "call": _call,
+        "quiet": _quiet,
+        "drop": _drop,
         "part": _part,
         "output": _output,
         "artifact": _artifact,
@@ -240,7 +279,7 @@ _ALWAYS = {"ack", "rotate"}
 _ORDER: dict[str, set[str]] = {
     "hello": {"hello", *_ALWAYS},
     "ready": {"ready", "end", *_ALWAYS},
-    "running": {"call", "part", "output", "artifact", "test", "result", "end", *_ALWAYS},
+    "running": {"call", "quiet", "drop", "part", "output", "artifact", "test", "result", "end", *_ALWAYS},
     "end": {"output", "artifact", "end", *_ALWAYS},
     "ended": _ALWAYS,
 }
@@ -259,7 +298,7 @@ def _text(text: str, most: int = TEXT_CHARACTERS) -> str:
 
 def _guest_error(body: dict[str, Any]) -> GuestError:
     fields = [body.get(name, "") for name in ("type", "message", "traceback")]
-    if not set(body) <= {"type", "message", "traceback", "call"} or not all(isinstance(text, str) for text in fields):
+    if not set(body) <= {"type", "message", "traceback", "calls"} or not all(isinstance(text, str) for text in fields):
         raise violation("frame.bad_field", "result.error holds more or other than type, message and traceback")
     return GuestError(type=_text(fields[0], NAME_CHARACTERS), message=_text(fields[1]), traceback=_text(fields[2]))
 

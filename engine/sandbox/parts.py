@@ -68,6 +68,11 @@ class ValueParts:
         self._text: list[str] = []
         self._done: dict[int, str] = {}
 
+    @property
+    def size(self) -> int:
+        """Bytes of text that wait."""
+        return self._size
+
     def add(self, frame: dict[str, Any]) -> None:
         """Take one part.
 

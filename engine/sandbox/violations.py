@@ -29,6 +29,8 @@ _MEANINGS = {
     "value.not_canonical": "A value is not the one encoding of itself.",
     "call.repeated": "The number of a call came already.",
     "call.out_of_order": "The number of a call skips one.",
+    "call.unknown": "A call was dropped that is not unanswered.",
+    "call.too_many": "More calls are unanswered, or their arguments are larger together, than allowed.",
     "segment.oversized": "A segment, or the disk space behind it, grew past its bound.",
     "segment.truncated": "A segment became shorter than what was read of it.",
 }

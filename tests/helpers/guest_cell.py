@@ -21,7 +21,7 @@ from typing import Any
 import cloche_guest
 
 from engine.sandbox.exchange import HostLink
-from engine.sandbox.frames import Call, CellFrame, End, Hello, Output, Ready
+from engine.sandbox.frames import Call, CellFrame, Drop, End, Hello, Output, Quiet, Ready
 from engine.sandbox.incoming import Limits
 from engine.sandbox.jobs import Job
 
@@ -37,6 +37,9 @@ LIMITS = Limits(
     value_bytes=8 * 1024 * 1024,
 )
 GENERATION = 3
+AT = 1_800_000_000.0
+"""When every reply was recorded, unless a test says otherwise."""
+
 NONCE = "9f2c4e6a8b0d1f3e"
 
 _START = """
@@ -50,7 +53,7 @@ sys.exit(serve(Paths(**{**paths, "scratch": tuple(paths["scratch"])}), hello_s=f
 
 
 class GuestCell:
-    """A running supervisor and the host's end of its exchange. `frames` are those seen so far."""
+    """A running supervisor and the host's end of its exchange. `frames` are those seen so far, `answered` the calls."""
 
     def __init__(self, directory: Path, *, limits: Limits = LIMITS, hello_s: float = 10.0) -> None:
         self.directory = directory
@@ -58,6 +61,7 @@ class GuestCell:
         self.scratch.mkdir()
         self.link = HostLink(directory, limits=limits, generation=GENERATION)
         self.frames: list[CellFrame] = []
+        self.answered: list[int] = []
         paths = {
             "incoming": str(directory / "in"),
             "outgoing": str(directory / "out"),
@@ -101,14 +105,38 @@ class GuestCell:
                 os.sched_yield()
         raise AssertionError(f"no {kind.__name__} within {timeout_s} s; {self.frames[-5:]}")
 
-    def to_end(self, answer: Callable[[Call], Any] = lambda call: None, *, timeout_s: float = 20.0) -> End:
-        """Answer every call with the codec form that `answer` gives, until the last word."""
+    def to_end(
+        self,
+        answer: Callable[[Call], Any] = lambda call: None,
+        *,
+        choose: Callable[[list[Call]], Call] = lambda calls: calls[0],
+        timeout_s: float = 20.0,
+    ) -> End:
+        """Answer one call whenever the program is quiet, with the codec form that `answer` gives, until the last word.
+
+        `answer` may give an exception, which fails the call. `choose` picks one of the unanswered calls, listed in order.
+        """
+        open_calls: dict[int, Call] = {}
         while True:
             frame = self.until(object, timeout_s=timeout_s)
-            if isinstance(frame, Call):
-                self.link.send_ok(frame.number, answer(frame))
-            elif isinstance(frame, End):
+            if isinstance(frame, End):
                 return frame
+            if isinstance(frame, Call):
+                open_calls[frame.number] = frame
+            elif isinstance(frame, Drop):
+                del open_calls[frame.call]
+            if isinstance(frame, Quiet) or (isinstance(frame, Call) and frame.waits):
+                call = open_calls.pop(choose(list(open_calls.values())).number)
+                self.answer(call, answer(call))
+
+    def answer(self, call: Call, value: Any, *, at: float = AT, ahead: str = "") -> None:
+        """Answer a call: with a value in codec form, or an exception."""
+        self.answered.append(call.number)
+        if isinstance(value, Exception):
+            told = {"type_name": type(value).__name__, "message": str(value), "traceback": ""}
+            self.link.send_error(call.number, **told, at=at, ahead=ahead)
+        else:
+            self.link.send_ok(call.number, value, at=at, ahead=ahead)
 
     def leave(self) -> int:
         """Acknowledge the end; gives the supervisor's exit code."""

@@ -132,12 +132,32 @@ def test_a_call_from_another_thread_is_refused(recorder: Recorder) -> None:
     assert recorder.seen == []
 
 
-def test_a_call_from_an_asyncio_task_is_refused(recorder: Recorder) -> None:
+def test_a_call_inside_an_asyncio_task_is_made_like_any_other(recorder: Recorder) -> None:
     async def use() -> None:
         cloche.emit(1)
 
-    with pytest.raises(RuntimeError, match="asyncio task"):
-        asyncio.run(use())
+    asyncio.run(use())
+    assert [seen[0] for seen in recorder.seen] == ["emit"]
+
+
+def test_an_awaited_call_needs_a_loop_of_the_run(recorder: Recorder) -> None:
+    with pytest.raises(RuntimeError, match=r"agent_async\(\) is awaited in a coroutine that asyncio\.run\(\) runs"):
+        asyncio.run(cloche.agent_async("x"))
+    assert recorder.seen == []
+
+
+def test_branches_run_with_a_backend_that_answers_at_once(recorder: Recorder) -> None:
+    recorder.answer = "yes"
+    assert cloche.parallel([lambda: cloche.llm("a"), lambda: cloche.llm("b")]) == ["yes", "yes"]
+    assert [seen[1] for seen in recorder.seen] == [{"prompt": "a"}, {"prompt": "b"}]
+
+
+@pytest.mark.parametrize("wrong", [lambda: cloche.ask("", {}), lambda: cloche.ask(" ", {})])
+def test_a_question_has_words(recorder: Recorder, wrong: Any) -> None:
+    with pytest.raises(ValueError, match="needs a question"):
+        wrong()
+    with pytest.raises(TypeError, match="as text"):
+        cloche.ask(1, {})  # type: ignore[arg-type]
     assert recorder.seen == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import subprocess
 import sys
@@ -18,6 +19,11 @@ SIGNATURES = {
     "llm": "(prompt, *, model='', effort='', response_format=None, timeout_s=None)",
     "agent": "(prompt, *, description='', agent_id='', model='', effort='', tools=None, response_format=None,"
     " max_iterations=20, timeout_s=None)",
+    "agent_async": "(prompt, *, description='', agent_id='', model='', effort='', tools=None, response_format=None,"
+    " max_iterations=20, timeout_s=None)",
+    "ask": "(question, schema)",
+    "parallel": "(thunks, *, fail_fast=True)",
+    "pipeline": "(items, *stages, fail_fast=True)",
     "now": "()",
     "random": "()",
     "new_id": "()",
@@ -70,6 +76,10 @@ def test_every_public_name_has_a_manual(name: str) -> None:
     [
         lambda: cloche.llm("x"),
         lambda: cloche.agent("x"),
+        lambda: asyncio.run(cloche.agent_async("x")),
+        lambda: cloche.ask("x?", {}),
+        lambda: cloche.parallel([lambda: 1]),
+        lambda: cloche.pipeline([1], str),
         cloche.now,
         cloche.random,
         cloche.new_id,

@@ -1,15 +1,14 @@
 """Parts of the guest by themselves: streams, segments, mount tables, scratch folders, scopes, failures."""
 
-import contextlib
 import hashlib
 import os
 from pathlib import Path
 
 import pytest
 from cloche import CallError
+from cloche._scopes import Scope
 from cloche_guest import attest, collect, failure, scratch, wire
 from cloche_guest.link import HostBroke, Reader, Writer, open_part, segment
-from cloche_guest.scopes import Scopes
 from cloche_guest.streams import Stream, clipped
 
 
@@ -202,16 +201,20 @@ def test_pieces_of_output_files_fit_into_frames():
 
 
 def test_scopes_count_calls_and_entries_where_they_stand():
-    scopes = Scopes()
-    assert [scopes.current, scopes.count("f"), scopes.count("f")] == ["/", 1, 2]
-    with scopes.inside("a") as first:
-        assert [first, scopes.count("f")] == ["/a[1]", 1]
-        with scopes.inside("b") as inner:
-            assert inner == "/a[1]/b[1]"
-    with contextlib.suppress(KeyError), scopes.inside("a") as second:
-        assert second == "/a[2]"
-        raise KeyError
-    assert scopes.current == "/"
+    main = Scope()
+    assert [main.path, main.count("f"), main.count("f"), main.count("g")] == ["/", 1, 2, 1]
+    first = main.child("a")
+    assert [first.path, first.count("f"), first.child("b").path, main.child("a").path] == ["/a[1]", 1, "/a[1]/b[1]", "/a[2]"]
+    assert main.child("parallel@x.y", number=3, item=2).path == "/parallel@x.y[3.2]"
+
+
+def test_scopes_stand_at_most_twenty_deep():
+    scope = Scope()
+    for _ in range(20):
+        scope = scope.child("a")
+    assert wire.SCOPE.fullmatch(scope.path)
+    with pytest.raises(RuntimeError, match="at most 20 deep"):
+        scope.child("a")
 
 
 def raised(how):
@@ -238,13 +241,31 @@ def again(_error):
     raise
 
 
-@pytest.mark.parametrize(("how", "call"), [(implicit, None), (explicit, 4), (again, 4)])
-def test_the_failed_call_is_followed_through_causes_only(how, call):
-    assert failure.failed_call(raised(how)) == call
+@pytest.mark.parametrize(("how", "calls"), [(implicit, []), (explicit, [4]), (again, [4])])
+def test_the_failed_call_is_followed_through_causes_only(how, calls):
+    assert failure.failed_calls(raised(how)) == calls
+
+
+def numbered(number):
+    made = CallError("ModelError", "down")
+    made._number = number
+    return made
+
+
+def test_every_failed_call_in_a_group_and_behind_a_cause_is_named_once_in_order():
+    inner = ExceptionGroup("inner", [numbered(7), ValueError(), numbered(3)])
+    group = ExceptionGroup("all", [numbered(5), inner, numbered(7)])
+    group.__cause__ = numbered(9)
+    assert failure.failed_calls(group) == [5, 7, 3, 9]
+
+
+def test_of_many_failed_calls_a_hundred_are_named():
+    group = ExceptionGroup("all", [numbered(n) for n in range(1, 500)])
+    assert failure.failed_calls(group) == list(range(1, 101))
 
 
 def test_an_attribute_of_the_programs_own_exception_names_no_call():
     class Own(Exception):
         _number = 3
 
-    assert failure.failed_call(Own()) is None
+    assert failure.failed_calls(Own()) == []

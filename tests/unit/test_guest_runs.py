@@ -6,7 +6,7 @@ import pytest
 
 from engine.sandbox.frames import Artifact, Call, End, Ready, Result
 from engine.sandbox.jobs import RunJob
-from tests.helpers.guest_cell import LIMITS, NONCE, guest_cell
+from tests.helpers.guest_cell import AT, LIMITS, NONCE, guest_cell
 
 
 def package(body, name="demo", **more):
@@ -107,15 +107,15 @@ def demo(task):
 """
 
 
-@pytest.mark.parametrize(("cause", "call"), [("from error", 1), ("", None)])
-def test_a_failed_call_is_named_when_it_left_the_entry_by_cause_only(cause, call):
+@pytest.mark.parametrize(("cause", "calls"), [("from error", (1,)), ("", ())])
+def test_a_failed_call_is_named_when_it_left_the_entry_by_cause_only(cause, calls):
     with guest_cell() as cell:
         cell.greet()
         cell.deliver(job(), package(FAILED.format(cause=cause)))
         cell.until(Call)
-        cell.link.send_error(1, type_name="ModelError", message="down", traceback="")
+        cell.link.send_error(1, type_name="ModelError", message="down", traceback="", at=AT)
         end = cell.to_end()
-    assert (end.cause, end.detail, end.exit, end.call) == ("exit", "raised", 1, call)
+    assert (end.cause, end.detail, end.exit, end.calls) == ("exit", "raised", 1, calls)
     error = result(cell).error
     assert (error.type, error.message) == ("ValueError", "no prose")
     assert "CallError: ModelError: down" in error.traceback
@@ -263,7 +263,7 @@ def test_a_reply_cannot_name_anything_but_a_packages_value_class(name):
         cell.greet()
         cell.deliver(job(), package(body))
         cell.until(Call)
-        cell.link._send("reply", call=1, ok={"$data": [name, {}]})
+        cell.link._send("reply", call=1, at=AT, ok={"$data": [name, {}]})
         cell.to_end()
     assert result(cell).error.type == "CodecError"
 
@@ -295,7 +295,7 @@ def test_standard_input_is_at_its_end_at_once_and_asyncio_works():
 import asyncio, sys, os
 def demo(task):
     async def two():
-        return await asyncio.gather(asyncio.sleep(0, 1), asyncio.to_thread(lambda: 2))
+        return await asyncio.gather(asyncio.sleep(0, 1), asyncio.sleep(0, 2))
     return [sys.stdin.read(), asyncio.run(two()), sorted(os.listdir("/proc/self/fd"))[:4], sys.argv]
 """
     assert result(run(package(body))).encoded == ["", [1, 2], ["0", "1", "2", "3"], [""]]
@@ -354,6 +354,11 @@ def demo(task):
         ("call(1); call(1)", "call.repeated"),
         ("say(t='part', id=1, i=1, of=1, data='[1'); say(t='result', value_part=1)", "value.not_canonical"),
         ("say(t='result', value=1); call(1)", "frame.out_of_order"),
+        ("say(t='drop', call=1)", "call.unknown"),
+        ("call(1); say(t='drop', call=1); say(t='drop', call=1)", "call.unknown"),
+        ("call(1); say(t='quiet', upto=2)", "frame.bad_field"),
+        ("call(1); say(t='quiet', upto=1, ahead=1)", "frame.bad_field"),
+        ("call(1); say(t='result', error={'calls': [2]})", "frame.bad_field"),
         ("os.write(3, b'{\"t\":'); os._exit(0)", "frame.unfinished"),
     ],
 )
@@ -368,14 +373,24 @@ def test_one_message_too_many_is_a_cause_of_its_own():
     assert (cell.end.cause, len(cell.of(Call))) == ("limit:messages", LIMITS.messages)
 
 
-def test_a_worker_that_opens_calls_without_end_is_read_no_further():
-    body = RAW % "[call(c, n=c) for c in range(1, 1001)]"
+def test_a_worker_that_leaves_more_calls_open_than_a_program_may_is_ended_by_name():
+    body = RAW % "[call(c, n=c) for c in range(1, 1002)]"
     with guest_cell() as cell:
         cell.greet()
-        cell.deliver(job(deadline_s=1.0), package(body))
+        cell.deliver(job(), package(body))
         end = cell.until(End)
-    assert end.cause == "deadline"
-    assert 64 <= len(cell.of(Call)) < 1000
+    assert (end.cause, end.detail) == ("message", "call.too_many")
+    assert len(cell.of(Call)) == 1000
+
+
+def test_a_worker_that_leaves_arguments_open_without_end_is_ended_by_name():
+    body = RAW % "[call(c, n=c, args={'x': 'y' * 500_000}) for c in range(1, 60)]"
+    with guest_cell() as cell:
+        cell.greet()
+        cell.deliver(job(), package(body))
+        end = cell.until(End)
+    assert (end.cause, end.detail) == ("message", "call.too_many")
+    assert len(cell.of(Call)) == 2 * LIMITS.value_bytes // 500_100
 
 
 def test_a_result_stands_even_if_the_process_does_not_leave():

@@ -15,7 +15,7 @@ from cloche_guest.wire import FRAME_BYTES, SEGMENT_BYTES
 
 from engine.errors import ExchangeError
 from engine.sandbox.exchange import HostLink
-from engine.sandbox.frames import Artifact, Call, CaseResult, CellFrame, End, Hello, Output, Ready, Result
+from engine.sandbox.frames import Artifact, Call, CaseResult, CellFrame, Drop, End, Hello, Output, Quiet, Ready, Result
 from engine.sandbox.incoming import Incoming, Limits
 from engine.sandbox.jobs import Case, GateJob, ProbeJob, RunJob
 from engine.sandbox.violations import VIOLATIONS
@@ -74,6 +74,7 @@ def everything(link: HostLink) -> list[CellFrame]:
     return list(iter(link.poll, None))
 
 
+AT = 1893456000.125
 CALL = {"c": 1, "scope": "/", "fn": "now", "n": 1, "args": {}, "site": "workflow.py:3"}
 
 
@@ -87,9 +88,9 @@ def lines(name: str) -> list[bytes]:
 def test_the_golden_conversation_of_a_cell_is_read(link: HostLink, cell: CellSide) -> None:
     for _ in range(10):
         link.send_ack()  # the conversation acknowledges ten frames
-    for line in lines("cell_to_host.jsonl")[:14]:
+    for line in lines("cell_to_host.jsonl")[:18]:
         cell.raw(line + b"\n")
-    hello, ready, read, agent, out, err, test, report, empty, result, end = everything(link)
+    hello, ready, read, agent, timer, drop, quiet, void, out, err, test, report, empty, result, end = everything(link)
     assert isinstance(hello, Hello)
     assert hello.nonce == "9f2c4e6a8b0d1f3e5c7a9b8d6f4e2c0a"
     assert ready == Ready()
@@ -98,6 +99,9 @@ def test_the_golden_conversation_of_a_cell_is_read(link: HostLink, cell: CellSid
     assert read.phase == ("lesen",)
     assert isinstance(agent, Call)
     assert (agent.scope, agent.args, agent.label) == ("/requirements_parse[1]", {"prompt": "日本"}, "prose")
+    assert (read.waits, agent.waits, timer.waits) == (False, True, False)
+    assert timer.scope == "/task@workflow.log_triage[1]/parallel@steps.pages.load_all[1.2]"
+    assert (drop, quiet, void) == (Drop(3), Quiet(3), Quiet(3, 0))
     assert out == Output("stdout", 0, b"caf\xe9 \xff\n")
     assert err == Output("stderr", 4194304, b"tail")
     assert test == CaseResult(0, "passed", "", 0.031, "\\xff\n", True)
@@ -124,13 +128,13 @@ def test_the_host_writes_the_golden_lines_byte_for_byte(tmp_path: Path) -> None:
     link = HostLink(tmp_path, limits=limits, generation=3)
     task = codec.encode({"$kind": "a", "größe": float("nan")})
     link.send_hello(nonce="9f2c4e6a8b0d1f3e5c7a9b8d6f4e2c0a", uid=70001, wait_s=120)
-    link.send_job(RunJob(entry="log_triage", task=task, seed="00ff", deadline_s=3600.0))
-    link.send_ok(1, {"text": "zeile 1\n日本", "next": None, "size": 17})
+    link.send_job(RunJob(entry="log_triage", task=task, seed="00ff", deadline_s=3600.0, at=1893456000.0))
+    link.send_ok(1, {"text": "zeile 1\n日本", "next": None, "size": 17}, at=AT)
     written = (link.inbox / "000001.seg").read_bytes().splitlines(keepends=True)
     assert written == golden[:3]
     part = json.loads(golden[3])
-    link.send_ok(2, "x" * (part["size"] - 2))
-    link.send_error(3, type_name="ModelError", message="no answer", traceback="")
+    link.send_ok(2, "x" * (part["size"] - 2), at=AT)
+    link.send_error(3, type_name="ModelError", message="no answer", traceback="", at=AT)
     link.send_stop(4, "capped")
     link._incoming.received = 9
     link.send_ack()
@@ -143,7 +147,7 @@ def test_the_host_writes_the_golden_lines_byte_for_byte(tmp_path: Path) -> None:
     assert list(json.loads(golden[10])["job"].items()) == list(gate.to_wire().items())
     probe = ProbeJob(("network_inet",), 60.0, 10.0, 65536)
     assert list(json.loads(golden[11])["job"].items()) == list(probe.to_wire().items())
-    large = RunJob("log_triage", None, "00ff", 3600.0).to_wire(task_part=2)
+    large = RunJob("log_triage", None, "00ff", 3600.0, 1893456000.0).to_wire(task_part=2)
     assert list(json.loads(golden[12])["job"].items()) == list(large.items())
     link.close()
 
@@ -176,7 +180,7 @@ def test_the_hosts_segments_rotate_and_go_away_when_acknowledged(link: HostLink,
     cell.open()
     value = "v" * 250_000
     for number in range(1, 40):
-        link.send_ok(number, value)
+        link.send_ok(number, value, at=AT)
     assert [path.name for path in sorted(link.inbox.glob("*.seg"))] == ["000001.seg", "000002.seg"]
     first = (link.inbox / "000001.seg").read_bytes()
     assert len(first) <= SEGMENT_BYTES
@@ -188,7 +192,7 @@ def test_the_hosts_segments_rotate_and_go_away_when_acknowledged(link: HostLink,
 
 
 def test_a_large_value_crosses_as_a_read_only_file_that_goes_away_when_read(link: HostLink, cell: CellSide) -> None:
-    link.send_ok(1, ["ä" * 300_000])
+    link.send_ok(1, ["ä" * 300_000], at=AT)
     part, reply = map(json.loads, (link.inbox / "000001.seg").read_bytes().splitlines())
     file = link.inbox / part["file"]
     assert json.loads(file.read_bytes()) == ["ä" * 300_000]
@@ -203,12 +207,12 @@ def test_a_large_value_crosses_as_a_read_only_file_that_goes_away_when_read(link
 def test_a_value_past_the_bound_is_not_sent(tmp_path: Path) -> None:
     link = HostLink(tmp_path, limits=Limits(**{**LIMITS.__dict__, "value_bytes": 300_000}), generation=3)
     with pytest.raises(ValueError, match="at most 300000"):
-        link.send_ok(1, "x" * 300_000)
+        link.send_ok(1, "x" * 300_000, at=AT)
     link.close()
 
 
 def test_long_and_odd_error_text_is_clipped_and_made_valid(link: HostLink) -> None:
-    link.send_error(1, type_name="E", message="\udcff" + "\x00" * 10**7, traceback="t" * 10**7)
+    link.send_error(1, type_name="E", message="\udcff" + "\x00" * 10**7, traceback="t" * 10**7, at=AT)
     frame = json.loads((link.inbox / "000001.seg").read_bytes())
     assert frame["error"]["message"].startswith("\\udcff")
     assert len(frame["error"]["message"]) < 40_000
@@ -329,7 +333,7 @@ AFTER_READY: list[tuple[str, list[tuple[str, dict[str, Any]]]]] = [
     ("frame.bad_field", [("result", {"value": 1, "error": {}})]),
     ("frame.bad_field", [("result", {"error": {"type": 1}})]),
     ("frame.bad_field", [("end", {"cause": "operator", "detail": "", "exit": 0, "stragglers": 0, "usage": {}})]),
-    ("frame.bad_field", [("end", {"cause": "exit", "detail": "", "exit": 0, "call": 1, "stragglers": 0, "usage": {}})]),
+    ("frame.bad_field", [("end", {"cause": "exit", "detail": "", "exit": 0, "calls": [1], "stragglers": 0, "usage": {}})]),
     ("frame.out_of_order", [("end", {"cause": "exit", "detail": "", "exit": 0, "stragglers": 0, "usage": {}}), ("call", CALL)]),
     ("frame.bad_field", [("ack", {"upto": 1})]),
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, Final, TypeVar, cast, overload
 
 from cloche import _package
-from cloche._call import call, open_phases
+from cloche._call import call, call_async, open_phases
 from cloche._output import UNSET, JsonSchemaOutput, to_argument
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -117,7 +117,48 @@ def agent(
     return call(agent, bound, labels=_DESCRIPTION)
 
 
+async def agent_async(
+    prompt: Prompt,
+    *,
+    description: str = "",
+    agent_id: str = "",
+    model: str = "",
+    effort: str = "",
+    tools: list[str] | None = None,
+    response_format: ResponseFormat | None = None,
+    max_iterations: int = 20,
+    timeout_s: float | None = None,
+) -> Any:
+    """What an agent answers, as `agent`, awaited: other tasks of the same `asyncio.run` go on meanwhile.
+
+    Recorded as a call of `agent`, with the same arguments and bounds. The call is made when the coroutine first runs.
+    Cancelling it (`asyncio.timeout`, a failed TaskGroup) drops the call: its answer is recorded and not waited for.
+
+    Raises:
+        CallError: as `agent`. RuntimeError: awaited in a loop that `asyncio.run` of a run or a script did not make.
+    """
+    bound = {**locals(), "response_format": to_argument(response_format)}
+    return await call_async(agent, bound, labels=_DESCRIPTION)
+
+
 _DESCRIPTION = frozenset({"description"})
+
+
+def ask(question: str, schema: dict[str, Any]) -> Any:
+    """A person's answer to `question`: a JSON value that satisfies `schema` (JSON Schema 2020-12, local `$ref` only).
+
+    The run may wait for days, and takes nothing of the machine meanwhile; `question` and `schema` are shown to whoever answers.
+    Needs the permission `ask`. An answer that does not fit is not accepted, so the program never sees one.
+
+    Raises:
+        TypeError: `question` is no text or `schema` no dict. ValueError: `question` is empty.
+        CallError: the permission is missing, or the question was withdrawn.
+    """
+    if not isinstance(question, str) or not isinstance(schema, dict):
+        raise TypeError("ask() takes a question as text and a JSON Schema as a dict")
+    if not question.strip():
+        raise ValueError("ask() needs a question")
+    return call(ask, {"question": question, "schema": schema})
 
 
 def now() -> datetime:

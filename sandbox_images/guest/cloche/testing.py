@@ -18,27 +18,29 @@ import json
 import random
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, overload
 
-from cloche_guest import codec
+from cloche_guest import codec, wire
 
-from cloche import _call, _package, _schema
+from cloche import _call, _imports, _package, _schema, _scopes
 from cloche._errors import CallError
 from cloche._output import UNSET, from_argument
+from cloche._strands import Deadlock, Pending, Strands, Waiter
 from cloche._workspace import Workspace
 
 __all__ = ["Call", "Calls", "UnscriptedCall", "UnusedReplies", "data", "data_bytes", "script"]
 
 NOW: Final = datetime(2026, 1, 1, tzinfo=timezone.utc)  # noqa: UP017  (the same object as datetime.UTC; its codec name)
-"""What `cloche.now()` gives in a script unless it says otherwise. The clock stands still."""
+"""What `cloche.now()` gives at the beginning of a script unless it says otherwise. Only timers move the clock."""
 
-_MODELS: Final = frozenset({"agent", "llm"})
+_ASKED: Final = frozenset({"agent", "llm", "ask"})
 _FILE_TOOLS: Final = frozenset({"read", "list", "glob", "grep"})
 
 
@@ -59,7 +61,8 @@ class Call:
     """One call that the code made.
 
     `arguments`: as recorded, by parameter name, defaults and labels left out. `scope`: `/` for the main line,
-    `/<dependency>[k]` inside the k-th call of a dependency's entry that made calls. `phase`: the open phases, outermost first.
+    `/<dependency>[k]` inside the k-th call of a dependency's entry, `/parallel@<place>[k.i]`, `/pipeline@<place>[k.i]` and
+    `/task@<place>[k]` in branches, items and asyncio tasks, as in a run. `phase`: the open phases, outermost first.
     """
 
     function: str
@@ -103,18 +106,23 @@ def script(
     agent: Sequence[Any] = (),
     llm: Sequence[Any] = (),
     programs: Mapping[str, Sequence[Any]] | None = None,
+    ask: Sequence[Any] = (),
     now: datetime = NOW,
 ) -> Iterator[Calls]:
     """Answer every call of the block from the script; gives the calls made.
 
-    `agent` and `llm` are their replies in order, `programs` maps a registered program's name to its replies. A reply is a value,
+    `agent`, `llm` and `ask` are their replies in order, `programs` maps a registered program's name to its replies. A reply is a value,
     a callable that gets the recorded arguments as keywords and returns the value, or an exception (instance or class), which
     becomes CallError with its name and text. Without `response_format` a model's reply is text; with one, its rough shape is
     checked against the schema (not every keyword of JSON Schema: that is the host's).
 
     `workspace` maps relative paths to contents, answered by `read list glob grep` with the host's bounds and order; a file tool
-    named in `programs` answers from there instead. `now` is an aware time, the same for every call; `random` and `new_id` give
-    the same sequence every time. `emit` and `deliver` are noted in the calls.
+    named in `programs` answers from there instead. `now` is an aware time, the same for every call until a timer moves it;
+    `random` and `new_id` give the same sequence every time. `emit` and `deliver` are noted in the calls.
+
+    Branches and asyncio tasks run as in a run. A call takes its reply when it is made; once everything waits, calls get their
+    answers one by one in the order in which they were made, and when none is left the next timer is over. Timers follow a clock
+    of the script, so that `asyncio.sleep(3600)` takes no time; they are no part of the calls.
 
     Raises:
         UnscriptedCall: at the call, and again at the end of the block if the code caught it.
@@ -122,16 +130,47 @@ def script(
         RuntimeError: another script is active.
         TypeError, ValueError: the script itself is wrong.
     """
-    answering = _Script(_queues(agent, llm, programs or {}), workspace, now)
+    answering = _Script(_queues(agent, llm, ask, programs or {}), workspace, now)
     if isinstance(_call.current(), _Script):
         raise RuntimeError("a script is active already: one block answers all calls of a test")
-    before = _call.install(answering)
-    try:
+    with _answered_by(answering):
         yield answering.calls
-    finally:
-        _call.install(before)
-        answering.seen_entries.clear()
     answering.finish()
+
+
+@contextmanager
+def _answered_by(answering: _Script) -> Iterator[None]:
+    backend = _call.install(answering)
+    entries: dict[FrameType, _scopes.Scope] = {}
+    scopes = _scopes.begin(None if _loads_packages() else partial(_inside_entries, entries))
+    loops = _Loops()
+    asyncio = _imports.AfterImport("asyncio", loops.install)
+    try:
+        yield
+    finally:
+        asyncio.forget()
+        loops.take_back()
+        _scopes.resume(scopes)
+        _call.install(backend)
+        entries.clear()
+
+
+class _Loops:
+    """Loops of the script for as long as it is active, if asyncio is ever imported."""
+
+    def __init__(self) -> None:
+        self.take_back: Callable[[], None] = lambda: None
+
+    def install(self) -> None:
+        from cloche import _loop
+
+        self.take_back = _loop.install()
+
+
+def _loads_packages() -> bool:
+    """True in a cell, where the loader makes every entry of a dependency open its scope."""
+    loader = sys.modules.get("cloche_guest.loader")
+    return loader is not None and loader.installed
 
 
 def data(name: str) -> str:
@@ -162,27 +201,53 @@ def _data_file(caller: FrameType, name: str) -> Path:
 
 
 def _queues(
-    agent: Sequence[Any], llm: Sequence[Any], programs: Mapping[str, Sequence[Any]]
+    agent: Sequence[Any], llm: Sequence[Any], ask: Sequence[Any], programs: Mapping[str, Sequence[Any]]
 ) -> dict[str, Sequence[Any]]:
-    queues: dict[str, Sequence[Any]] = {"agent": agent, "llm": llm, **programs}
+    queues: dict[str, Sequence[Any]] = {"agent": agent, "llm": llm, "ask": ask, **programs}
     for name, replies in queues.items():
         if not isinstance(replies, (list, tuple)):
             raise TypeError(f"script: the replies of {name} are a list, not {type(replies).__name__}")
-    reserved = {"agent", "llm", "now", "random", "new_id", "emit", "deliver"} & set(programs)
+    reserved = {"agent", "llm", "ask", "now", "random", "new_id", "emit", "deliver", "timer"} & set(programs)
     if reserved:
         raise ValueError(f"script: programs cannot answer for {', '.join(sorted(reserved))}")
     return queues
 
 
+class _Asked(Pending):
+    """A call of a test. `answer` gives its value, called once while everything waits; `due`: of a timer."""
+
+    __slots__ = ("_error", "_value", "answer", "due")
+
+    def __init__(self, number: int, waiter: Waiter, answer: Callable[[], Any], due: float | None) -> None:
+        super().__init__(number, waiter)
+        self.answer = answer
+        self.due = due
+        self._value: Any = None
+        self._error: BaseException | None = None
+
+    def settle(self) -> None:
+        """Make the answer."""
+        self.answered = True
+        try:
+            self._value = self.answer()
+        except BaseException as error:
+            self._error = error
+
+    def result(self) -> Any:
+        """The answer."""
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
 @dataclass
 class _Script:
-    """The backend of a test. `seen_entries` holds, by scope, the frames of dependency entries: their order is the k of a scope."""
+    """The backend of a test."""
 
     queues: dict[str, Sequence[Any]]
     workspace: Mapping[str, str | bytes] | None
     now: datetime
     calls: Calls = field(default_factory=Calls)
-    seen_entries: dict[str, list[FrameType]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.now.tzinfo is None:
@@ -193,14 +258,65 @@ class _Script:
         self._taken = dict.fromkeys(self.queues, 0)
         self._tools = {} if self.workspace is None else Workspace(self.workspace).tools()
         self._unscripted: list[str] = []
+        self._open: dict[int, _Asked] = {}
+        self._number = 0
+        self._passed = 0.0
+        self.strands = Strands(self)
 
     def call(self, fn: str, arguments: dict[str, Any], *, label: str, site: str, phase: list[str]) -> Any:
         """Note the call and give its scripted answer, after the round trip of a recording."""
+        pending = self.begin(fn, arguments, label=label, site=site, phase=phase)
+        self.strands.wait(pending)
+        return pending.result()
+
+    def begin(
+        self,
+        fn: str,
+        arguments: dict[str, Any],
+        *,
+        label: str,
+        site: str,
+        phase: list[str],
+        waiter: Waiter | None = None,
+    ) -> Pending:
+        """Note the call, which takes its reply now and gets it when everything waits."""
         recorded = _round_trip(arguments)
-        scope = _scope(sys._getframe(1), self.seen_entries)
-        self.calls._made.append(Call(fn, recorded, scope, label, tuple(phase)))
+        if len(self._open) >= wire.OUTSTANDING:
+            raise RuntimeError(f"{wire.OUTSTANDING} calls are unanswered, the most there can be at once.")
+        due, answer = None, partial(_nothing)
+        if fn == "timer":
+            due = self._passed + arguments["delay_s"]
+        else:
+            self.calls._made.append(Call(fn, recorded, _scopes.current().path, label, tuple(phase)))
+            answer = partial(self._answered, self._answer(fn, _round_trip(arguments), site))
+        self._number += 1
+        asked = _Asked(self._number, waiter or self.strands.current, answer, due)
+        self._open[self._number] = asked
+        return asked
+
+    def take(self) -> Pending:
+        """The oldest call; when there are only timers, the one that is over first."""
+        if not self._open:
+            raise Deadlock("everything in the code waits, and no call is unanswered: it could never go on")
+        asked = min(self._open.values(), key=lambda one: (-1.0 if one.due is None else one.due, one.number))
+        del self._open[asked.number]
+        if asked.due is not None:
+            self._passed = max(self._passed, asked.due)
+        asked.settle()
+        return asked
+
+    def drop(self, pending: Pending) -> None:
+        """Forget a call that nobody waits for."""
+        self._open.pop(pending.number, None)
+        pending.answered = True
+
+    def monotonic(self) -> float:
+        """Seconds of timers that passed."""
+        return self._passed
+
+    def _answered(self, answer: Callable[[], Any]) -> Any:
         try:
-            return _round_trip(self._answer(fn, _round_trip(arguments), site))
+            return _round_trip(answer())
         except CallError:
             raise
         except Exception as error:
@@ -216,35 +332,39 @@ class _Script:
         if unused:
             raise UnusedReplies(f"never asked for: {'; '.join(unused)}")
 
-    def _answer(self, fn: str, arguments: dict[str, Any], site: str) -> Any:
+    def _answer(self, fn: str, arguments: dict[str, Any], site: str) -> Callable[[], Any]:
+        """What makes the answer later."""
         if self.queues.get(fn):
             return self._next_reply(fn, arguments, site)
         if fn in self._tools:
-            return self._tools[fn](**arguments)
+            return partial(self._tools[fn], **arguments)
         match fn:
             case "now":
-                return self.now.astimezone(timezone.utc)  # noqa: UP017
+                return lambda: (self.now + timedelta(seconds=self._passed)).astimezone(timezone.utc)  # noqa: UP017
             case "random":
-                return self._random.random()
+                return self._random.random
             case "new_id":
-                return f"{self._ids.getrandbits(128):032x}"
+                return lambda: f"{self._ids.getrandbits(128):032x}"
             case "emit" | "deliver":
-                return None
-        wanted = "workspace={…}" if fn in _FILE_TOOLS else f"{fn}=[…]" if fn in _MODELS else f"programs={{{fn!r}: […]}}"
+                return _nothing
+        wanted = "workspace={…}" if fn in _FILE_TOOLS else f"{fn}=[…]" if fn in _ASKED else f"programs={{{fn!r}: […]}}"
         raise self._mistake(fn, f"{fn}() was called{_at(site)} and the script has no {wanted}")
 
-    def _next_reply(self, fn: str, arguments: dict[str, Any], site: str) -> Any:
+    def _next_reply(self, fn: str, arguments: dict[str, Any], site: str) -> Callable[[], Any]:
         number, queue = self._taken[fn], self.queues[fn]
         if number >= len(queue):
             raise self._mistake(
                 fn, f"{fn}() was called{_at(site)} for the {number + 1}. time; the script has {len(queue)} replies"
             )
         self._taken[fn] += 1
-        reply = queue[number]
+        return partial(self._reply, fn, arguments, number)
+
+    def _reply(self, fn: str, arguments: dict[str, Any], number: int) -> Any:
+        reply = self.queues[fn][number]
         if isinstance(reply, Exception) or (isinstance(reply, type) and issubclass(reply, Exception)):
             raise reply
         value = reply(**arguments) if callable(reply) else reply
-        wrong = _unfit(value, arguments) if fn in _MODELS else ""
+        wrong = _unfit(fn, value, arguments) if fn in _ASKED else ""
         if wrong:
             raise self._mistake(fn, f"reply {number + 1} of {fn} is none that a run would give: {wrong}")
         return value
@@ -259,8 +379,12 @@ def _at(site: str) -> str:
     return f" at {site}" if site else ""
 
 
-def _unfit(value: Any, arguments: dict[str, Any]) -> str:
-    asked = from_argument(arguments.get("response_format"))
+def _nothing() -> None:
+    return None
+
+
+def _unfit(fn: str, value: Any, arguments: dict[str, Any]) -> str:
+    asked = from_argument(arguments.get("schema") if fn == "ask" else arguments.get("response_format"))
     if asked is None:
         return "" if isinstance(value, str) else f"without response_format it is text, not {type(value).__name__}"
     if asked.fallback is not UNSET and value == asked.fallback:
@@ -286,21 +410,24 @@ def _resolve(name: str) -> type:
     return found
 
 
-def _scope(frame: FrameType | None, seen: dict[str, list[FrameType]]) -> str:
-    """Where the call stands, read from the stack: entries of other packages than the one around them, outermost first."""
+def _inside_entries(entries: dict[FrameType, _scopes.Scope], scope: _scopes.Scope) -> _scopes.Scope:
+    """Where the caller stands, read from the stack: entries of other packages than the one around them, outermost first.
+
+    `scope` is that of the running branch or task, whose code alone is looked at. `entries` keeps the scopes that were opened.
+    """
     stack: list[FrameType] = []
-    while frame is not None:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code not in _scopes.boundaries:
         if _package.package_id(_package.module_name(frame)):
             stack.append(frame)
         frame = frame.f_back
-    scope, around = "/", ""
+    around = scope.package
     for inner in reversed(stack):
         package = _package.package_id(_package.module_name(inner))
         entered = _package.module_name(inner) == f"workflows.{package}.workflow" and inner.f_code.co_name == package
         if around and package != around and entered:
-            frames = seen.setdefault(f"{scope} {package}", [])
-            if inner not in frames:
-                frames.append(inner)
-            scope = f"{scope.rstrip('/')}/{package}[{frames.index(inner) + 1}]"
+            if inner not in entries:
+                entries[inner] = scope.child(package, package=package, site=_package.site(inner))
+            scope = entries[inner]
         around = package
     return scope

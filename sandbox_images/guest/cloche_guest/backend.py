@@ -1,66 +1,137 @@
 """Calls of the program, over the private channel: numbered, counted by scope, encoded, answered one at a time.
 
 Arguments that cannot be recorded are refused before anything is sent. What the program gets is decoded from the reply, so that
-a live call and a replayed one look the same.
+a live call and a replayed one look the same. Replies are taken in the order in which they come, one whenever the program is
+quiet; those that were sent ahead of their call are void from the first one on that is not for a call that was made.
 """
 
 from __future__ import annotations
 
 import enum
+import hashlib
 import importlib
 import json
 import os
-from collections.abc import Iterator
+import select
+from collections import deque
 from typing import Any
 
-from cloche import CallError
+from cloche import CallError, _scopes
+from cloche._strands import Deadlock, Pending, Strands, Waiter
 
 from cloche_guest import codec, wire
 from cloche_guest.failure import clean
-from cloche_guest.scopes import Scopes
 
 _LABEL_CHARACTERS = 300
+_READ_BYTES = 256 * 1024
+_FRAME_ROOM = 256 * 1024
+"""More than a call's frame takes beyond the text of its arguments."""
 
 
 class ChannelClosed(BaseException):
     """The supervisor is gone; the cell ends with it. Not an Exception: no program goes on without it."""
 
 
-class ChannelBackend:
-    """The backend of a run. `package` is the root package's id: sites in it are named from its own folder."""
+class ChannelCall(Pending):
+    """A call on its way. `key` is scope, function and number, `arguments` their text, `size` what it takes of the bound."""
 
-    def __init__(self, descriptor: int, *, package: str, scopes: Scopes) -> None:
+    __slots__ = ("arguments", "key", "parts", "reply", "size", "word")
+
+    def __init__(self, number: int, waiter: Waiter, key: tuple[str, str, int], arguments: str) -> None:
+        super().__init__(number, waiter)
+        self.key = key
+        self.arguments = arguments
+        self.size = 0
+        self.word = ""
+        self.reply: dict[str, Any] = {}
+        self.parts: list[str] = []
+
+    def result(self) -> Any:
+        """The decoded answer.
+
+        Raises:
+            CallError: the call failed.
+        """
+        reply, parts = self.reply, self.parts
+        if "error" in reply:
+            body = reply["error"]
+            error = CallError(body.get("type", ""), body.get("message", ""), body.get("traceback", ""))
+            error._number = self.number
+            raise error
+        return codec.decode(json.loads("".join(parts)) if "ok_part" in reply else reply["ok"], resolve=resolve)
+
+    def is_for(self, ahead: str) -> bool:
+        """True when a reply sent ahead under this key is the answer to this call."""
+        if not self.word:
+            digest = codec.digest(json.loads(self.arguments))
+            self.word = hashlib.sha256("".join(f"{part}\n" for part in (*self.key, digest)).encode()).hexdigest()
+        return self.word == ahead
+
+
+class ChannelBackend:
+    """The backend of a run. `package` is the root package's id: sites in it are named from its own folder.
+
+    `at` is the time that the program's clock shows: that of the last reply taken, in seconds since 1970.
+    """
+
+    def __init__(self, descriptor: int, *, package: str, value_bytes: int, at: float = 0.0) -> None:
         self._descriptor = descriptor
         self._own = f"workflows/{package}/"
-        self._scopes = scopes
-        self._buffer = bytearray()
+        self._value_bytes = value_bytes
         self._number = 0
         self._part = 0
+        self._part_size = 0
+        self._calls: dict[int, ChannelCall] = {}
+        self._size = 0
+        self._inbox = _Inbox(descriptor)
+        self._said_quiet = False
+        self._ahead = True
+        self._ahead_taken = 0
+        self._void = False
+        self._void_said = False
+        self._began = at
+        self._passed = 0.0
+        self.at = at
+        self.strands = Strands(self)
+
+    # what the program does
 
     def call(self, fn: str, arguments: dict[str, Any], *, label: str, site: str, phase: list[str]) -> Any:
         """Have the host execute one call; gives its decoded result.
 
         Raises:
             codec.CodecError: an argument cannot be recorded; nothing was sent, and no number taken.
+            RuntimeError: too many calls are unanswered; nothing was sent.
             CallError: the call failed.
         """
-        encoded = codec.encode(arguments)
-        body = self._value("args", encoded)
-        self._number += 1
-        self._send(
-            {
-                "t": "call",
-                "c": self._number,
-                "scope": self._scopes.current,
-                "fn": fn,
-                "n": self._scopes.count(fn),
-                **body,
-                "label": clean(label)[:_LABEL_CHARACTERS],
-                "phase": [clean(name)[:_LABEL_CHARACTERS] for name in phase[:100]],
-                "site": clean(site.removeprefix(self._own))[:_LABEL_CHARACTERS],
-            }
-        )
-        return self._answer(self._number)
+        strands = self.strands
+        pending = self._begin(fn, arguments, label, site, phase, strands.current, waits=not strands.ready)
+        strands.wait(pending)
+        return pending.result()
+
+    def begin(
+        self,
+        fn: str,
+        arguments: dict[str, Any],
+        *,
+        label: str,
+        site: str,
+        phase: list[str],
+        waiter: Waiter | None = None,
+    ) -> Pending:
+        """Send one call; `waiter` is told when its answer is there. Raises what `call` raises before it sends."""
+        return self._begin(fn, arguments, label, site, phase, waiter or self.strands.current, waits=False)
+
+    def drop(self, pending: Pending) -> None:
+        """Tell the host that nobody waits for this answer."""
+        call = self._calls.pop(pending.number)
+        self._size -= call.size
+        call.answered = True
+        self._send({"t": "drop", "call": call.number})
+
+    def monotonic(self) -> float:
+        """Seconds of the program's clock since the run began; never goes back."""
+        return self._passed
 
     def send_result(self, value: Any) -> None:
         """The program's result, once.
@@ -68,60 +139,199 @@ class ChannelBackend:
         Raises:
             codec.CodecError: it cannot be recorded; nothing was sent.
         """
-        self._send({"t": "result", **self._value("value", codec.encode(value))})
+        encoded = codec.encode(value)
+        self._send({"t": "result", **self._value("value", encoded, codec.text(encoded))})
 
     def send_error(self, error: dict[str, Any]) -> None:
         """What left the program instead of a result, once."""
         self._send({"t": "result", "error": error})
 
-    def _value(self, field: str, encoded: Any) -> dict[str, Any]:
-        """The field that carries a value; a large one is sent ahead in parts."""
+    def _begin(
+        self,
+        fn: str,
+        arguments: dict[str, Any],
+        label: str,
+        site: str,
+        phase: list[str],
+        waiter: Waiter,
+        *,
+        waits: bool,
+    ) -> ChannelCall:
+        encoded = codec.encode(arguments)
         text = codec.text(encoded)
+        self._check_room(len(text) if text.isascii() else len(text.encode()))
+        scope = _scopes.current()
+        body = self._value("args", encoded, text)
+        n = scope.count(fn)
+        number = self._number + 1
+        frame = {
+            "t": "call",
+            "c": number,
+            "scope": scope.path,
+            "fn": fn,
+            "n": n,
+            **body,
+            "label": clean(label)[:_LABEL_CHARACTERS],
+            "phase": [clean(name)[:_LABEL_CHARACTERS] for name in phase[:100]],
+            "site": clean(site.removeprefix(self._own))[:_LABEL_CHARACTERS],
+        }
+        call = ChannelCall(number, waiter, (scope.path, fn, n), text)
+        self._calls[number] = call
+        if waits and not self._answer_is_there():
+            frame["waits"] = True
+            self._said_quiet = True
+        line = wire.dump(frame)
+        call.size = len(line) + (0 if "args" in body else self._part_size)
+        self._number = number
+        self._size += call.size
+        self._write(line)
+        return call
+
+    def _check_room(self, size: int) -> None:
+        if len(self._calls) >= wire.OUTSTANDING:
+            raise RuntimeError(
+                f"{wire.OUTSTANDING} calls are unanswered, the most there can be at once. Wait for some of them first."
+            )
+        if self._calls and self._size + size + _FRAME_ROOM > wire.OUTSTANDING_VALUES * self._value_bytes:
+            raise RuntimeError(
+                f"the arguments of {len(self._calls) + 1} unanswered calls are too large together. "
+                "Wait for some of them first."
+            )
+
+    # what comes back
+
+    def take(self) -> ChannelCall:
+        """Wait for the next reply; the program is quiet now.
+
+        Raises:
+            Deadlock: no call is unanswered. ChannelClosed: the supervisor is gone.
+        """
+        if not self._calls:
+            raise Deadlock("everything in the program waits, and no call is unanswered: it could never go on")
+        while True:
+            if not self._answer_is_there():
+                self._say_quiet()
+            reply, parts = self._inbox.next()
+            call = self._counts(reply)
+            if call is None:
+                continue
+            del self._calls[call.number]
+            self._size -= call.size
+            call.answered, call.reply, call.parts = True, reply, parts
+            self._said_quiet = False
+            self._show(reply["at"])
+            return call
+
+    def _counts(self, reply: dict[str, Any]) -> ChannelCall | None:
+        """The call that a reply answers; None for one that is void."""
+        call = self._calls.get(reply["call"])
+        if "ahead" not in reply:
+            if call is None:
+                raise ChannelClosed(f"an answer to call {reply['call']}, which is not open")
+            self._ahead = False
+            return call
+        if self._void or call is None or not call.is_for(reply["ahead"]):
+            self._void = True
+            return None
+        self._ahead = True
+        self._ahead_taken += 1
+        return call
+
+    def _answer_is_there(self) -> bool:
+        """True when the next reply in line was sent ahead and counts, so that the host need not be told to send one."""
+        if not self._ahead or self._void or not self._inbox.look():
+            return False
+        reply = self._inbox.first()
+        call = self._calls.get(reply["call"])
+        return "ahead" in reply and call is not None and call.is_for(reply["ahead"])
+
+    def _say_quiet(self) -> None:
+        tell_void = self._void and not self._void_said
+        if self._said_quiet and not tell_void:
+            return
+        frame: dict[str, Any] = {"t": "quiet", "upto": self._number}
+        if tell_void:
+            frame["ahead"] = self._ahead_taken
+            self._void_said = True
+        self._said_quiet = True
+        self._send(frame)
+
+    def _show(self, at: float) -> None:
+        self._passed = max(self._passed, at - self._began)
+        self.at = at
+
+    # the channel
+
+    def _value(self, field: str, encoded: Any, text: str) -> dict[str, Any]:
+        """The field that carries a value; a large one is sent ahead in parts."""
         if len(text) <= wire.INLINE_BYTES and len(text.encode()) <= wire.INLINE_BYTES:
             return {field: encoded}
         parts = wire.split_text(text)
         self._part += 1
+        self._part_size = len(text.encode())
         for i, data in enumerate(parts, 1):
             self._send({"t": "part", "id": self._part, "i": i, "of": len(parts), "data": data})
         return {f"{field}_part": self._part}
 
     def _send(self, frame: dict[str, Any]) -> None:
-        view = memoryview(wire.dump(frame))
+        self._write(wire.dump(frame))
+
+    def _write(self, line: bytes) -> None:
+        view = memoryview(line)
         try:
             while view:
                 view = view[os.write(self._descriptor, view) :]
         except BrokenPipeError as error:
             raise ChannelClosed from error
 
-    def _answer(self, number: int) -> Any:
-        parts: list[str] = []
-        for frame in self._frames():
-            if frame["t"] == "part":
-                parts.append(frame["data"])
-                continue
-            if frame["call"] != number:
-                raise ChannelClosed(f"an answer to call {frame['call']} while {number} is open")
-            if "error" in frame:
-                body = frame["error"]
-                error = CallError(body.get("type", ""), body.get("message", ""), body.get("traceback", ""))
-                error._number = number
-                raise error
-            encoded = json.loads("".join(parts)) if "ok_part" in frame else frame["ok"]
-            return codec.decode(encoded, resolve=resolve)
-        raise ChannelClosed
 
-    def _frames(self) -> Iterator[dict[str, Any]]:
-        while True:
-            end = self._buffer.find(b"\n")
-            if end < 0:
-                chunk = os.read(self._descriptor, 256 * 1024)
-                if not chunk:
-                    return
-                self._buffer += chunk
-                continue
-            line = bytes(self._buffer[:end])
-            del self._buffer[: end + 1]
-            yield json.loads(line)
+class _Inbox:
+    """Whole replies in the order in which they came, each with the parts of its value."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._buffer = bytearray()
+        self._parts: list[str] = []
+        self._replies: deque[tuple[dict[str, Any], list[str]]] = deque()
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLIN)
+
+    def next(self) -> tuple[dict[str, Any], list[str]]:
+        """The next reply, waited for.
+
+        Raises:
+            ChannelClosed: there will be none.
+        """
+        while not self._replies:
+            self._read()
+        return self._replies.popleft()
+
+    def look(self) -> bool:
+        """True when a reply is there already."""
+        while not self._replies and self._poll.poll(0):
+            self._read()
+        return bool(self._replies)
+
+    def first(self) -> dict[str, Any]:
+        """The next reply, which is there; it stays in line."""
+        return self._replies[0][0]
+
+    def _read(self) -> None:
+        chunk = os.read(self._descriptor, _READ_BYTES)
+        if not chunk:
+            raise ChannelClosed
+        self._buffer += chunk
+        if b"\n" not in chunk:
+            return
+        *lines, rest = bytes(self._buffer).split(b"\n")
+        self._buffer[:] = rest
+        for line in lines:
+            frame = json.loads(line)
+            if frame["t"] == "part":
+                self._parts.append(frame["data"])
+            else:
+                self._replies.append((frame, self._parts))
+                self._parts = []
 
 
 def resolve(name: str) -> type:

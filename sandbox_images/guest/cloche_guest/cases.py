@@ -23,7 +23,6 @@ import cloche._call
 from cloche_guest import failure, loader
 from cloche_guest.children import CHANNEL
 from cloche_guest.control import Paths
-from cloche_guest.scopes import Scopes
 from cloche_guest.worker import prepare
 
 _ARGUMENTS = ("-c", "/dev/null", "--noconftest", "--assert=plain", "--capture=no", "--tb=short", "-q")
@@ -77,7 +76,7 @@ def run_case(job: dict[str, Any], case: dict[str, Any], paths: Paths) -> int:
     plugin = _one_case(job["entry"], case, paths)
     loader.install(
         paths.snapshot,
-        wrap=functools.partial(_wrap, Scopes(), job["entry"], job["replace_entry"]),
+        wrap=functools.partial(_wrap, job["entry"], job["replace_entry"]),
         compile_tests=plugin.compile,
     )
     without = [argument for name in _WITHOUT for argument in ("-p", f"no:{name}")]
@@ -123,9 +122,9 @@ def _answer_nothing() -> None:
     cloche._call.install(Refusing())
 
 
-def _wrap(scopes: Scopes, root: str, replace: bool, workflow_id: str, entry: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap(root: str, replace: bool, workflow_id: str, entry: Callable[..., Any]) -> Callable[..., Any]:
     if workflow_id != root:
-        return loader.scoped(scopes, workflow_id, entry)
+        return loader.scoped(workflow_id, entry)
 
     @functools.wraps(entry)
     def watched(*args: Any, **kwargs: Any) -> Any:

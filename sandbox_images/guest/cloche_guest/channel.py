@@ -1,24 +1,22 @@
 """What untrusted code says to the supervisor, checked before any of it is believed or passed on.
 
-The worker can cause `call`, `part` and `result`, in its own order and within its own bounds. Everything that the host would
-refuse is refused here first, by the same name, so that it counts as the program's failure and not as ours.
+The worker can cause `call`, `quiet`, `drop`, `part` and `result`, in its own order and within its own bounds. Everything that
+the host would refuse is refused here first, by the same name, so that it counts as the program's failure and not as ours.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from typing import Any
 
 from cloche_guest import codec, wire
+from cloche_guest.open_calls import OpenCalls, are_calls
 
 TOO_MANY = "limit:messages"
 """`code` of the WireError for one message too many; it is a cause of its own."""
 
-_SCOPE = re.compile(r"/|(/[a-z][a-z0-9_]{0,79}\[[1-9][0-9]{0,8}\]){1,40}")
 _NAME_CHARACTERS = 300
-_TEXT_CHARACTERS = 256 * 1024
 _PHASES = 100
 
 
@@ -43,7 +41,7 @@ def check_encoded(encoded: Any, arguments: bool) -> bool:
 class Channel:
     """The state of one worker's messages. `check_large` decides about values that came in parts (their text is given).
 
-    `calls` is the number of the last call, `finished` True after `result`.
+    `calls` is the number of the last call, `finished` True after `result`. `open` tells which calls are unanswered.
     """
 
     def __init__(
@@ -62,6 +60,8 @@ class Channel:
         self._parts: list[str] = []
         self._part = (0, 0, 0)
         self._part_size = 0
+        self._arguments_size = 0
+        self.open = OpenCalls(limit_bytes=wire.OUTSTANDING_VALUES * value_bytes)
         self.calls = 0
         self.finished = False
 
@@ -89,7 +89,8 @@ class Channel:
         kind = wire.check_fields(frame, wire.WORKER_FRAMES, envelope=False)
         if self.finished:
             raise wire.WireError("frame.out_of_order", f"{kind} after result")
-        {"call": self._call, "part": self._take_part, "result": self._result}[kind](frame)
+        self._arguments_size = len(line)
+        self._TAKE[kind](self, frame)
         return frame
 
     def finish(self) -> None:
@@ -112,15 +113,27 @@ class Channel:
             1 <= frame["n"] <= number
             and 1 <= len(frame["fn"]) <= _NAME_CHARACTERS
             and frame["fn"].isprintable()
-            and len(frame["scope"]) <= _TEXT_CHARACTERS
-            and _SCOPE.fullmatch(frame["scope"])
+            and len(frame["scope"]) <= wire.SCOPE_CHARACTERS
+            and wire.SCOPE.fullmatch(frame["scope"])
             and len(phase) <= _PHASES
             and all(isinstance(name, str) for name in phase)
         )
         if not fits:
             raise wire.WireError("frame.bad_field", "call has a name, scope, count or phase that cannot be")
         self._value(frame, "call", "args")
+        self.open.add(number, self._arguments_size)
         self.calls = number
+
+    def _quiet(self, frame: dict[str, Any]) -> None:
+        self._no_parts_left()
+        if frame["upto"] != self.calls:
+            raise wire.WireError("frame.bad_field", f"quiet up to {frame['upto']}, the last call is {self.calls}")
+        if "ahead" in frame:
+            self.open.void(frame["ahead"])
+
+    def _drop(self, frame: dict[str, Any]) -> None:
+        self._no_parts_left()
+        self.open.drop(frame["call"])
 
     def _result(self, frame: dict[str, Any]) -> None:
         if "error" in frame:
@@ -144,6 +157,7 @@ class Channel:
             if frame[reference] != part_id or not self._parts or i != of:
                 raise wire.WireError("part.unknown", f"no value {frame[reference]} came in parts right before")
             text = "".join(self._parts)
+            self._arguments_size += self._part_size
             self._parts, self._part_size = [], 0
             fits = self._check_large(text, kind == "call")
         if not fits:
@@ -167,13 +181,21 @@ class Channel:
         self._part = due
         self._parts.append(frame["data"])
 
+    _TAKE: dict[str, Any] = {  # noqa: RUF012
+        "call": _call,
+        "quiet": _quiet,
+        "drop": _drop,
+        "part": _take_part,
+        "result": _result,
+    }
+
 
 def _is_error(body: dict[str, Any], *, calls: int) -> bool:
-    call = body.get("call")
+    numbers = body.get("calls", [])
     return (
-        set(body) <= {"type", "message", "traceback", "call"}
+        set(body) <= {"type", "message", "traceback", "calls"}
         and all(isinstance(body.get(name, ""), str) for name in ("type", "message", "traceback"))
-        and (call is None or (type(call) is int and 1 <= call <= calls))
+        and are_calls(numbers, calls=calls)
     )
 
 

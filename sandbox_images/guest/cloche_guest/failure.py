@@ -1,4 +1,4 @@
-"""An exception that left a program, as text for the record: names, message, traceback of package frames, the failed call."""
+"""An exception that left a program, as text for the record: names, message, traceback of package frames, the failed calls."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import traceback
 
+from cloche_guest.wire import FAILED_CALLS
+
 TYPE_CHARACTERS = 300
 MESSAGE_CHARACTERS = 16 * 1024
 TRACEBACK_CHARACTERS = 64 * 1024
 
 
 def describe(error: BaseException, *, snapshot: str) -> dict[str, Any]:
-    """The `error` of a `result` frame. `call` is the number of the CallError that left, itself or by `raise … from`."""
+    """The `error` of a `result` frame. `calls` are the numbers of the CallErrors that left (see `failed_calls`), if any did."""
     described: dict[str, Any] = {
         "type": type_name(error),
         "message": clip(message(error), MESSAGE_CHARACTERS),
         "traceback": clip(package_traceback(error, snapshot=snapshot), TRACEBACK_CHARACTERS),
     }
-    call = failed_call(error)
-    if call is not None:
-        described["call"] = call
+    calls = failed_calls(error)
+    if calls:
+        described["calls"] = calls
     return described
 
 
@@ -41,17 +43,27 @@ def message(error: BaseException) -> str:
         return f"<the message could not be made: {type(problem).__name__}>"
 
 
-def failed_call(error: BaseException) -> int | None:
-    """Number of the failed call whose CallError left the program, following only what was raised `from` another."""
+def failed_calls(error: BaseException) -> list[int]:
+    """Numbers of the failed calls whose CallErrors left the program, at most 100, in the order in which they are found.
+
+    That is the error itself, what it was raised `from`, and what a group of exceptions holds.
+    """
+    found: dict[int, None] = {}
     seen = set()
-    current: BaseException | None = error
-    while current is not None and id(current) not in seen:
+    waiting: list[BaseException] = [error]
+    while waiting and len(found) < FAILED_CALLS:
+        current = waiting.pop()
+        if id(current) in seen:
+            continue
         seen.add(id(current))
         number = getattr(current, "_number", None)
         if type(current).__module__.startswith("cloche.") and type(number) is int and number > 0:
-            return number
-        current = current.__cause__
-    return None
+            found[number] = None
+        inner = [current.__cause__] if current.__cause__ is not None else []
+        if isinstance(current, BaseExceptionGroup):
+            inner = [*current.exceptions, *inner]
+        waiting += reversed(inner)
+    return list(found)
 
 
 def package_traceback(error: BaseException, *, snapshot: str) -> str:

@@ -20,7 +20,7 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, ModuleType
 from typing import Any
 
-from cloche_guest.scopes import Scopes
+from cloche import _package, _scopes
 
 Wrap = Callable[[str, Callable[..., Any]], Callable[..., Any]]
 """Gets a package's id and entry, gives what its module will hold instead."""
@@ -31,20 +31,30 @@ Compile = Callable[[bytes, str], Any]
 _PROGRAMS = ("openprogram.programs.tools", "openprogram.programs.workflow")
 
 
+installed = False
+"""True where packages come from a snapshot, and calls of dependencies' entries open scopes."""
+
+
 def install(snapshot: str, *, wrap: Wrap, compile_tests: Compile | None = None) -> None:
     """Make the packages of `snapshot` importable. `compile_tests` is used for modules below a package's `tests`."""
+    global installed
+    installed = True
     sys.dont_write_bytecode = True
     sys.meta_path.insert(0, _Finder(snapshot, wrap, compile_tests))
     sys.meta_path.insert(1, _OtherSpelling())
 
 
-def scoped(scopes: Scopes, workflow_id: str, entry: Callable[..., Any]) -> Callable[..., Any]:
+def scoped(workflow_id: str, entry: Callable[..., Any]) -> Callable[..., Any]:
     """A dependency's entry that opens a scope around each of its calls."""
 
     @functools.wraps(entry)
     def enter(*args: Any, **kwargs: Any) -> Any:
-        with scopes.inside(workflow_id):
+        scope = _scopes.current().child(workflow_id, package=workflow_id, site=_package.site(sys._getframe(1)))
+        token = _scopes.current_scope.set(scope)
+        try:
             return entry(*args, **kwargs)
+        finally:
+            _scopes.current_scope.reset(token)
 
     return enter
 

@@ -23,9 +23,6 @@ from cloche_guest.control import Control, Ended, Source
 from cloche_guest.link import HostBroke, open_part
 from cloche_guest.streams import Stream
 
-OUTSTANDING = 64
-"""Unanswered calls up to which more messages of the worker are read."""
-
 _OUTPUT_AFTER_S = 0.05
 _OUTPUT_BYTES = 48 * 1024
 _AFTER_RESULT_S = 1.0
@@ -61,10 +58,10 @@ class Run:
         )
         self._streams = {name: Stream(limits["output_bytes"]) for name in ("stdout", "stderr")}
         self._output_at: float | None = None
-        self._outstanding: set[int] = set()
+        self._quiet = False
         self._to_worker: deque[Iterator[bytes]] = deque()
         self._unsent = memoryview(b"")
-        self._failed_call: int | None = None
+        self._failed_calls: list[int] = []
         self._raised = False
         self._result_at: float | None = None
         self._sources: dict[int, Source] = {}
@@ -93,7 +90,7 @@ class Run:
         if verdict.cause != "cancelled":
             usage |= self._collect(verdict)
         usage["cpu_s"] = round(self._control.reaper.cpu_s, 6)
-        call = {} if self._failed_call is None else {"call": self._failed_call}
+        calls = {"calls": self._failed_calls} if self._failed_calls else {}
         self._control.send(
             "end",
             cause=verdict.cause,
@@ -101,7 +98,7 @@ class Run:
             exit=verdict.exit,
             stragglers=stragglers,
             usage=usage,
-            **call,
+            **calls,
         )
 
     # while it lives
@@ -111,7 +108,7 @@ class Run:
         reaper = self._control.reaper
         try:
             while (status := reaper.status) is None:
-                for frame in self._control.turn(self._watched(child), due=bool(self._outstanding)):
+                for frame in self._control.turn(self._watched(child), due=self._quiet):
                     self._from_host(frame)
                 if self._to_worker and child.channel in self._sources:
                     self._write_to_worker(child.channel)
@@ -125,18 +122,13 @@ class Run:
         return self._exited(status)
 
     def _watched(self, child: Child) -> dict[int, Source]:
-        """Nothing more is read of a worker that leaves many calls open; what waits for it is written when it reads."""
-        watched = dict(self._sources)
-        if child.channel in watched:
-            read = select.POLLIN if len(self._outstanding) < OUTSTANDING else 0
-            write = select.POLLOUT if self._unsent or self._to_worker else 0
-            watched[child.channel] = (read | write, watched[child.channel][1])
-        return watched
+        """The worker is always read, so that it can never wait for us to read; what waits for it is written when it reads."""
+        if child.channel not in self._sources or not (self._unsent or self._to_worker):
+            return self._sources
+        return {**self._sources, child.channel: (select.POLLIN | select.POLLOUT, self._sources[child.channel][1])}
 
     def _read_channel(self, descriptor: int) -> None:
         self._write_to_worker(descriptor)
-        if len(self._outstanding) >= OUTSTANDING:
-            return
         data = self._read(descriptor)
         self._channel.feed(data)
         while (frame := self._channel.next()) is not None:
@@ -162,12 +154,12 @@ class Run:
         self._send_output(now=True)
         fields = {name: value for name, value in frame.items() if name != "t"}
         self._control.send(frame["t"], **fields)
-        if frame["t"] == "call":
-            self._outstanding.add(frame["c"])
+        if frame["t"] == "quiet" or frame.get("waits"):
+            self._quiet = True
         elif frame["t"] == "result":
             self._result_at = time.monotonic()
             self._raised = "error" in frame
-            self._failed_call = frame.get("error", {}).get("call")
+            self._failed_calls = frame.get("error", {}).get("calls", [])
 
     def _send_output(self, *, now: bool = False) -> None:
         pending = max(stream.pending for stream in self._streams.values())
@@ -205,25 +197,28 @@ class Run:
             raise HostBroke(f"frame.out_of_order: {frame['t']} during a run")
 
     def _reply(self, frame: dict[str, Any]) -> None:
-        call = frame["call"]
+        call, ahead = frame["call"], "ahead" in frame
         answers = [name for name in ("ok", "ok_part", "error", "stop") if name in frame]
-        if call not in self._outstanding or len(answers) != 1:
+        if len(answers) != 1 or (answers[0] != "stop" and "at" not in frame):
             raise HostBroke(f"frame.bad_field: reply to call {call} with {', '.join(answers) or 'nothing'}")
-        self._outstanding.remove(call)
+        if not self._channel.open.answered(call, ahead=ahead):
+            raise HostBroke(f"frame.bad_field: reply to call {call}, which is not unanswered")
         if "stop" in frame:
             raise Ended("exit", "stopped")
+        self._quiet = self._quiet and ahead
+        said: dict[str, Any] = {name: frame[name] for name in ("ok", "ok_part", "error", "at", "ahead") if name in frame}
         if "ok_part" in frame:
-            self._to_worker.append(self._reply_in_parts(call, frame["ok_part"]))
-            return
-        answer = answers[0]
-        self._to_worker.append(iter([wire.dump({"t": "reply", "call": call, answer: frame[answer]})]))
+            self._to_worker.append(self._reply_in_parts(call, said))
+        else:
+            self._to_worker.append(iter([wire.dump({"t": "reply", "call": call, **said})]))
 
-    def _reply_in_parts(self, call: int, part_id: int) -> Iterator[bytes]:
+    def _reply_in_parts(self, call: int, said: dict[str, Any]) -> Iterator[bytes]:
+        part_id = said["ok_part"]
         text = take_part(self._control, self._parts, part_id, value_bytes=self._limits["value_bytes"])
         parts = wire.split_text(text)
         for i, data in enumerate(parts, 1):
             yield wire.dump({"t": "part", "id": part_id, "i": i, "of": len(parts), "data": data})
-        yield wire.dump({"t": "reply", "call": call, "ok_part": part_id})
+        yield wire.dump({"t": "reply", "call": call, **said})
 
     def _write_to_worker(self, descriptor: int) -> None:
         while self._unsent or self._to_worker:
@@ -257,7 +252,6 @@ class Run:
             self._sources.pop(child.channel, None)
         try:
             while self._sources:
-                self._outstanding.clear()
                 self._control.turn(self._sources)
                 self._send_output()
             if believed and verdict.cause == "exit":

@@ -164,7 +164,8 @@ def _run(
         task = job["task"]
     gc.freeze()
     run = Run(control, limits=limits, rights=rights, parts=parts)
-    run.run(partial(worker.run, job["entry"], task, control.paths))
+    world = worker.World(seed=str(job["seed"]), at=float(job["at"]), value_bytes=limits["value_bytes"])
+    run.run(partial(worker.run, job["entry"], task, control.paths, world))
 
 
 def _cases(control: Control, job: dict[str, Any], rights: Rights) -> Cases:

@@ -8,6 +8,7 @@ it does no input or output.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 VERSION = 1
@@ -26,6 +27,23 @@ JSON_DEPTH = 400
 INLINE_BYTES = 256 * 1024
 """Encoded values longer than this do not travel inside a frame but as parts (from the cell) or as a file (to the cell)."""
 
+OUTSTANDING = 1_000
+"""Calls of one program that may be unanswered at once."""
+
+OUTSTANDING_VALUES = 2
+"""The arguments of unanswered calls together are at most so many times `value_bytes`."""
+
+FAILED_CALLS = 100
+"""Numbers of failed calls that the error of a `result` names, at most."""
+
+SCOPE_CHARACTERS = 4096
+SCOPE = re.compile(
+    r"/|(?:/(?:[a-z][a-z0-9_]{0,79}\[[1-9][0-9]{0,8}\]"
+    r"|task@[A-Za-z0-9_.]{1,120}\[[1-9][0-9]{0,8}\]"
+    r"|(?:parallel|pipeline)@[A-Za-z0-9_.]{1,120}\[[1-9][0-9]{0,8}\.[1-9][0-9]{0,8}\])){1,20}"
+)
+"""Where a call stands: docs/reference/protocol.md, Scopes."""
+
 _REQUIRED, _OPTIONAL = True, False
 
 # field -> (JSON kind, required). Kinds: str int num bool obj list any
@@ -39,6 +57,8 @@ HOST_FRAMES: dict[str, dict[str, tuple[str, bool]]] = {
         "ok_part": ("int", False),
         "error": ("obj", False),
         "stop": ("str", False),
+        "at": ("num", False),
+        "ahead": ("str", False),
     },
     "cancel": {"reason": ("str", True)},
     "ack": {"upto": ("int", True)},
@@ -58,7 +78,10 @@ CELL_FRAMES: dict[str, dict[str, tuple[str, bool]]] = {
         "label": ("str", False),
         "phase": ("list", False),
         "site": ("str", True),
+        "waits": ("bool", False),
     },
+    "quiet": {"upto": ("int", True), "ahead": ("int", False)},
+    "drop": {"call": ("int", True)},
     "part": {"id": ("int", True), "i": ("int", True), "of": ("int", True), "data": ("str", True)},
     "output": {"stream": ("str", True), "offset": ("int", True), "data": ("str", True)},
     "artifact": {
@@ -81,7 +104,7 @@ CELL_FRAMES: dict[str, dict[str, tuple[str, bool]]] = {
         "cause": ("str", True),
         "detail": ("str", True),
         "exit": ("int", True),
-        "call": ("int", False),
+        "calls": ("list", False),
         "stragglers": ("int", True),
         "usage": ("obj", True),
     },
@@ -89,7 +112,7 @@ CELL_FRAMES: dict[str, dict[str, tuple[str, bool]]] = {
     "rotate": {},
 }
 
-WORKER_FRAMES = {name: CELL_FRAMES[name] for name in ("call", "part", "result")}
+WORKER_FRAMES = {name: CELL_FRAMES[name] for name in ("call", "quiet", "drop", "part", "result")}
 """What untrusted code can cause: it writes these, without `v g q`, on its channel to the supervisor."""
 
 _KINDS: dict[str, tuple[type, ...]] = {

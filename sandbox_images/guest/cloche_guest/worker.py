@@ -9,21 +9,29 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import cloche._call
+from cloche import _imports
 
-from cloche_guest import codec, failure, loader
+from cloche_guest import codec, failure, loader, world
 from cloche_guest.backend import ChannelBackend, ChannelClosed, resolve
 from cloche_guest.children import CHANNEL
 from cloche_guest.control import Paths
-from cloche_guest.scopes import Scopes
 
 RETURNED, RAISED, LOST = 0, 1, 69
 
 
 class NoEntry(Exception):
     """The snapshot has no such package, or the package no such entry."""
+
+
+class World(NamedTuple):
+    """What the program is given of the world: the seed of its randomness (hex), the time at which it begins, bounds."""
+
+    seed: str
+    at: float
+    value_bytes: int
 
 
 def prepare(scratch: str) -> None:
@@ -34,18 +42,19 @@ def prepare(scratch: str) -> None:
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
 
 
-def run(entry: str, task: Any, paths: Paths) -> int:
+def run(entry: str, task: Any, paths: Paths, given: World) -> int:
     """Call `workflows.<entry>`'s entry with `task` (codec form); the exit code of the worker.
 
     A result that cannot be recorded is reported as the error `UnrecordableValue`.
     """
     prepare(paths.scratch[0])
-    scopes = Scopes()
-    backend = ChannelBackend(CHANNEL, package=entry, scopes=scopes)
+    backend = ChannelBackend(CHANNEL, package=entry, value_bytes=given.value_bytes, at=given.at)
     cloche._call.install(backend)
+    world.install(seed=given.seed, clock=backend)
+    _imports.AfterImport("asyncio", _install_loop)
 
     def wrap(workflow_id: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        return function if workflow_id == entry else loader.scoped(scopes, workflow_id, function)
+        return function if workflow_id == entry else loader.scoped(workflow_id, function)
 
     loader.install(paths.snapshot, wrap=wrap)
     try:
@@ -59,6 +68,12 @@ def run(entry: str, task: Any, paths: Paths) -> int:
         return _send_result(backend, result)
     except ChannelClosed:
         return LOST
+
+
+def _install_loop() -> None:
+    from cloche import _loop
+
+    _loop.install()
 
 
 def _send_result(backend: ChannelBackend, result: Any) -> int:

@@ -1,0 +1,324 @@
+"""The asyncio loop of a program: tasks go on in the order in which their answers came, and in no other way.
+
+It has no sockets, processes or threads; its timers are recorded calls, its clock is the program's, and it waits as a strand
+does. `asyncio` itself is the standard library's. Imported only once the program imports asyncio, which takes as long as
+starting five interpreters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import math
+import sys
+import weakref
+from _thread import get_ident
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextvars import Context, copy_context
+from typing import Any, Final, NoReturn
+
+from cloche import _call, _fan, _package, _scopes
+from cloche._strands import Pending
+
+_order = itertools.count(1)
+
+
+def _hash(self: Any) -> int:
+    """The order of creation, so that sets of tasks and futures are walked through in the same order every time."""
+    try:
+        return self._cloche_order  # type: ignore[no-any-return]
+    except AttributeError:
+        self._cloche_order = made = next(_order)
+        return made
+
+
+class Future(asyncio.Future[Any]):
+    """asyncio's, with a hash that does not depend on where it lies in memory."""
+
+    __hash__ = _hash  # type: ignore[assignment]
+
+
+class Task(asyncio.Task[Any]):
+    """asyncio's, with a hash that does not depend on where it lies in memory."""
+
+    __hash__ = _hash  # type: ignore[assignment]
+
+
+class _Answer(Future):
+    """The answer to a call that a coroutine waits for; cancelling it drops the call."""
+
+    _pending: Pending | None = None
+    _backend: _call.WaitingBackend
+
+    def arrived(self) -> None:
+        """The answer is there."""
+        self.get_loop().call_soon(self._settle)
+
+    def cancel(self, msg: Any = None) -> bool:
+        """As Future.cancel."""
+        cancelled = super().cancel(msg)
+        if cancelled and self._pending is not None and not self._pending.answered:
+            self._backend.drop(self._pending)
+        return cancelled
+
+    def _settle(self) -> None:
+        assert self._pending is not None
+        if self.done():
+            return
+        try:
+            value = self._pending.result()
+        except BaseException as error:
+            self.set_exception(error)
+        else:
+            self.set_result(value)
+
+
+class _Timer(asyncio.TimerHandle):
+    """A callback that a recorded call of kind timer wakes."""
+
+    __slots__ = ("pending",)
+
+    pending: Pending | None
+
+    def arrived(self) -> None:
+        """Its time has come."""
+        loop: Any = self._loop
+        loop._add(self)
+
+    def _run(self) -> None:
+        if self.pending is not None:
+            self.pending.result()
+        super()._run()  # type: ignore[misc]
+
+
+class _AsyncGenerators:
+    """Open asynchronous generators, in the order in which they were begun; a WeakSet would give them by address."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, weakref.ref[Any]] = {}
+
+    def add(self, generator: Any) -> None:
+        self._open[id(generator)] = weakref.ref(generator)
+
+    def discard(self, generator: Any) -> None:
+        self._open.pop(id(generator), None)
+
+    def clear(self) -> None:
+        self._open.clear()
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([one for one in (ref() for ref in self._open.values()) if one is not None])
+
+
+class Loop(asyncio.BaseEventLoop):
+    """A loop of a program whose calls `backend` answers."""
+
+    def __init__(self, backend: _call.WaitingBackend) -> None:
+        super().__init__()
+        self._backend = backend
+        self._strands = backend.strands
+        self._strand = backend.strands.current
+        self._asyncgens = _AsyncGenerators()
+
+    # what is new
+
+    def call(self, fn: str, arguments: dict[str, Any], **more: Any) -> Future:
+        """Make a call; its answer as a future."""
+        answer = _Answer(loop=self)
+        answer._backend = self._backend
+        answer._pending = self._backend.begin(fn, arguments, waiter=answer, **more)
+        return answer
+
+    def time(self) -> float:
+        """Seconds on the program's own clock: it stands still while code runs."""
+        return self._backend.monotonic()
+
+    def _run_once(self) -> None:
+        ready: Any = self._ready  # type: ignore[attr-defined]
+        if not ready and not self._stopping:  # type: ignore[attr-defined]
+            self._strand = self._strands.current
+            self._strands.park(looping=True)
+        strand = self._strands.current
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                stops = strand.stops
+                handle._run()
+                if strand.stops != stops and strand.stopped is not None:
+                    raise strand.stopped  # a task may have kept it to itself; the branch ends all the same
+
+    def _add(self, handle: asyncio.Handle) -> None:
+        self._ready.append(handle)  # type: ignore[attr-defined]
+        self._strands.wake_loop(self._strand)
+
+    def _call_soon(self, callback: Any, args: Any, context: Context | None) -> asyncio.Handle:
+        handle: asyncio.Handle = super()._call_soon(callback, args, context)  # type: ignore[misc]
+        self._strands.wake_loop(self._strand)
+        return handle
+
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        """As call_soon; there are no threads."""
+        if get_ident() != self._strands.ident:
+            _refuse("threads")
+        return self.call_soon(callback, *args, context=context)
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """As asyncio's; the delay, rounded to microseconds, is a recorded call."""
+        self._check_closed()  # type: ignore[attr-defined]
+        delay_s = float(delay)
+        delay_s = round(delay_s, 6) if math.isfinite(delay_s) else delay_s
+        if math.isnan(delay_s):
+            raise ValueError("a delay is a number of seconds, not NaN")
+        timer = _Timer(self.time() + delay_s, callback, args, self, context)
+        timer.pending = None
+        if delay_s <= 0:
+            self._add(timer)
+        elif delay_s != math.inf:
+            where = _call.site(sys._getframe(1))
+            timer.pending = self._backend.begin(
+                "timer", {"delay_s": delay_s}, label="", site=where, phase=list(_call.open_phases.get()), waiter=timer
+            )
+        return timer
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """As asyncio's, on this loop's clock."""
+        return self.call_later(when - self.time(), callback, *args, context=context)
+
+    def _timer_handle_cancelled(self, handle: Any) -> None:
+        if handle.pending is not None and not handle.pending.answered:
+            self._backend.drop(handle.pending)
+
+    def create_future(self) -> Future:
+        """A future of this loop."""
+        return Future(loop=self)
+
+    def create_task(  # type: ignore[override]
+        self, coro: Any, *, name: str | None = None, context: Context | None = None
+    ) -> asyncio.Task[Any]:
+        """As asyncio's; the task stands in a scope of its own, named after the function that makes it."""
+        self._check_closed()  # type: ignore[attr-defined]
+        if getattr(coro, "cr_code", None) not in _OURS:
+            context = _task_context(context)
+        factory = self.get_task_factory()
+        if factory is not None:
+            made: Any = factory(self, coro, context=context)  # type: ignore[call-arg]
+            return made  # type: ignore[no-any-return]
+        return Task(coro, loop=self, name=name, context=context)
+
+    # what does not exist
+
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> NoReturn:  # type: ignore[override]
+        """Refused: threads have no order."""
+        _refuse("threads (run_in_executor, to_thread)")
+
+    def _process_events(self, event_list: Any) -> None:
+        """There are none."""
+
+    def _write_to_self(self) -> None:
+        """Nobody else could wake it."""
+
+
+def _refuse(what: str) -> NoReturn:
+    raise RuntimeError(
+        f"the loop of a run has no {what}: their order could not be repeated. "
+        "Use calls, parallel(), pipeline() and asyncio's tasks."
+    )
+
+
+def _refusing(what: str) -> Callable[..., NoReturn]:
+    def refused(*_args: Any, **_kwargs: Any) -> NoReturn:
+        _refuse(what)
+
+    return refused
+
+
+_MISSING: Final = {
+    "processes": ("subprocess_exec", "subprocess_shell"),
+    "signals": ("add_signal_handler", "remove_signal_handler"),
+    "pipes": ("connect_read_pipe", "connect_write_pipe"),
+    "sockets": (
+        *("create_connection", "create_server", "create_unix_connection", "create_unix_server", "start_tls"),
+        *("create_datagram_endpoint", "connect_accepted_socket", "getaddrinfo", "getnameinfo", "sendfile"),
+        *("sock_recv", "sock_recv_into", "sock_recvfrom", "sock_recvfrom_into", "sock_sendall", "sock_sendto"),
+        *("sock_connect", "sock_accept", "sock_sendfile", "add_reader", "add_writer", "remove_reader", "remove_writer"),
+    ),
+}
+for _what, _names in _MISSING.items():
+    for _name in _names:
+        setattr(Loop, _name, _refusing(_what))
+
+_OURS: Final = {
+    _fan.run_awaitable.__code__,
+    asyncio.BaseEventLoop.shutdown_asyncgens.__code__,
+    asyncio.BaseEventLoop.shutdown_default_executor.__code__,
+}
+"""Coroutines that open no scope: the program did not make these tasks."""
+
+_scopes.boundaries.add(Loop._run_once.__code__)
+
+
+def _task_context(context: Context | None) -> Context:
+    frame = sys._getframe(2)
+    around = _scopes.current()
+    found = _package.nearest(frame)
+    package = _package.package_id(_package.module_name(found)) if found is not None else ""
+    scope = around.child(f"task@{_scopes.place(frame)}", package=package, site=_package.site(found) or around.site)
+    # A context that was given is left as it is: others may run in it.
+    context = copy_context() if context is None else context.copy()
+    context.run(_scopes.current_scope.set, scope)
+    return context
+
+
+def running(name: str) -> Loop:
+    """The loop that runs in this strand.
+
+    Raises:
+        RuntimeError: none does, or it is another kind of loop.
+    """
+    loop = asyncio._get_running_loop()
+    if not isinstance(loop, Loop):
+        raise RuntimeError(f"{name}() is awaited in a coroutine that asyncio.run() runs, inside a run or a script")
+    return loop
+
+
+class _Policy(asyncio.DefaultEventLoopPolicy):
+    """Gives loops of ours while calls are answered, the usual ones otherwise."""
+
+    def new_event_loop(self) -> asyncio.AbstractEventLoop:
+        backend = _call.waiting()
+        return super().new_event_loop() if backend is None else Loop(backend)
+
+
+def _as_completed(fs: Iterable[Any], *, timeout: float | None = None) -> Iterator[Coroutine[Any, Any, Any]]:
+    """asyncio's, which would make the tasks in the order in which coroutines lie in memory."""
+    if isinstance(asyncio._get_running_loop(), Loop) and not (asyncio.isfuture(fs) or asyncio.iscoroutine(fs)):
+        fs = [asyncio.ensure_future(one) for one in dict.fromkeys(fs)]
+    made: Iterator[Coroutine[Any, Any, Any]] = _usual_as_completed(fs, timeout=timeout)
+    return made
+
+
+_usual_as_completed: Final[Any] = asyncio.as_completed
+
+
+def install() -> Callable[[], None]:
+    """Have asyncio make loops of ours from now on; gives what takes that back."""
+    tasks: Any = asyncio.tasks
+    before = asyncio.get_event_loop_policy()
+    asyncio.set_event_loop_policy(_Policy())
+    tasks._GatheringFuture.__hash__ = _hash
+    tasks.as_completed = asyncio.as_completed = _as_completed  # type: ignore[assignment]
+
+    def take_back() -> None:
+        asyncio.set_event_loop_policy(before)
+        tasks.as_completed = asyncio.as_completed = _usual_as_completed
+
+    return take_back
