@@ -1,92 +1,22 @@
 """The codec: exact for every listed type, one encoding per value, everything else refused by name and place."""
 
-import dataclasses
 import enum
 import json
 import math
-import sys
 import types
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, NamedTuple
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 from cloche_guest import codec
-from hypothesis import given
-from hypothesis import strategies as st
+
+from tests.helpers.exact import same
 
 GOLDEN = Path(__file__).parent.parent / "fixtures" / "codec" / "v1.jsonl"
-
-scalars = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.integers(min_value=-(10**400), max_value=10**400)
-    | st.floats()
-    | st.text(st.characters(exclude_categories=["Cs"]))
-    | st.binary(max_size=64)
-    | st.decimals()
-    | st.fractions()
-    | st.dates()
-    | st.timedeltas()
-    | st.datetimes(timezones=st.none() | st.timezones() | st.just(UTC))
-    | st.times()
-    | st.builds(PurePosixPath, st.from_regex(r"[a-z/]{0,20}", fullmatch=True))
-)
-hashable = st.integers() | st.text(st.characters(exclude_categories=["Cs"])) | st.booleans() | st.none() | st.binary()
-values = st.recursive(
-    scalars,
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.lists(inner, max_size=4).map(tuple)
-        | st.dictionaries(hashable, inner, max_size=4)
-        | st.sets(hashable, max_size=4)
-        | st.frozensets(hashable, max_size=4)
-    ),
-    max_leaves=12,
-)
-
-
-def same(one: Any, other: Any) -> bool:
-    """Equal in type and content, all the way down; NaN equals NaN, -0.0 differs from 0.0, dict order counts."""
-    if type(one) is not type(other):
-        return False
-    match one:
-        case float():
-            return repr(one) == repr(other)
-        case Decimal():
-            return str(one) == str(other)
-        case list() | tuple():
-            return len(one) == len(other) and all(same(a, b) for a, b in zip(one, other, strict=True))
-        case dict():
-            return same(list(one.items()), list(other.items()))
-        case datetime() | time():
-            return one.replace(tzinfo=None) == other.replace(tzinfo=None) and repr(one) == repr(other)
-        case _:
-            return bool(one == other)
-
-
-@given(values)
-def test_every_listed_value_survives_the_round_trip_through_json_text(value: Any) -> None:
-    encoded = codec.encode(value)
-    again = codec.decode(json.loads(codec.text(encoded)))
-    assert same(value, again)
-
-
-@given(values)
-def test_what_encode_made_is_the_canonical_encoding(value: Any) -> None:
-    encoded = json.loads(codec.text(codec.encode(value)))
-    assert same(codec.check(encoded), value)
-
-
-@given(st.dictionaries(hashable, scalars, max_size=6), st.randoms())
-def test_the_digest_ignores_dict_order(value: dict[Any, Any], random: Any) -> None:
-    items = list(value.items())
-    random.shuffle(items)
-    assert codec.digest(codec.encode(dict(items))) == codec.digest(codec.encode(value))
 
 
 def test_values_that_compare_equal_but_differ_in_type_have_different_digests() -> None:
@@ -108,8 +38,8 @@ def test_recorded_digests_of_version_one_still_match() -> None:
 @pytest.mark.parametrize(
     ("value", "path", "names"),
     [
-        (object(), "$", "builtins.object"),
-        ({"rows": [1, {"when": object}]}, "$.rows[1].when", "builtins.type"),
+        (object(), "$", "object"),
+        ({"rows": [1, {"when": object}]}, "$.rows[1].when", "type"),
         ((1, lambda: 0), "$[1]", "function"),
         ("\ud800", "$", "surrogate"),
         ({"a\udfff": 1}, "$", "surrogate"),
@@ -191,62 +121,8 @@ def test_text_that_is_no_canonical_encoding_is_refused(encoded: Any) -> None:
         codec.check(encoded)
 
 
-class Colour(enum.Enum):
-    RED = 1
-
-
-class Mode(enum.Flag):
-    A = 1
-    B = 2
-
-
-class Point(NamedTuple):
-    x: int
-    y: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Row:
-    name: str
-    when: date
-    tags: tuple[str, ...] = ()
-
-
-@pytest.fixture
-def package(monkeypatch: pytest.MonkeyPatch) -> str:
-    name = "workflows.codec_sample"
-    module = types.ModuleType(name)
-    for kind in (Colour, Mode, Point, Row):
-        monkeypatch.setattr(kind, "__module__", name)
-        setattr(module, kind.__name__, kind)
-    monkeypatch.setitem(sys.modules, name, module)
-    return name
-
-
-def test_values_of_a_package_are_rebuilt_in_the_guest_and_stay_opaque_on_the_host(package: str) -> None:
-    def resolve(name: str) -> type:
-        module, _, qualified = name.partition(":")
-        found = getattr(sys.modules[module], qualified)
-        assert isinstance(found, type)
-        return found
-
-    value = [Colour.RED, Mode.A | Mode.B, Point(1, 2), Row("r", date(2026, 1, 2), ("t",))]
-    encoded = json.loads(codec.text(codec.encode(value)))
-    assert codec.decode(encoded, resolve=resolve) == value
-    opaque = codec.check(encoded)
-    assert [item.name.rpartition(":")[2] for item in opaque] == ["Colour", "Mode", "Point", "Row"]
-    assert codec.encode(opaque) == encoded
-
-
-def test_a_dataclass_with_attributes_beyond_its_fields_is_refused(package: str) -> None:
-    row = Row("r", date(2026, 1, 2))
-    object.__setattr__(row, "hidden", 1)
-    with pytest.raises(codec.CodecError, match="hidden"):
-        codec.encode(row)
-
-
 def golden_values() -> list[Any]:
-    """What the golden file was made of; kept so that the file can be read with understanding."""
+    """What the first lines of the golden file were made of; kept so that the file can be read with understanding."""
     zone = timezone(timedelta(hours=5, minutes=30), "IST")
     return [
         None, True, False, 0, 1, -1, 2**53 - 1, 2**53, -(2**200), 0.0, -0.0, 1.5, 1e300, math.inf, -math.inf, math.nan,
@@ -257,9 +133,46 @@ def golden_values() -> list[Any]:
         date(2026, 1, 2), time(1, 2, 3), time(1, tzinfo=zone), timedelta(days=-1, microseconds=5), zone,
         ZoneInfo("Asia/Shanghai"), Decimal("1.10"), Decimal("-0"), Decimal("NaN"), Fraction(-1, 3),
         Fraction(2**70, 3),
+        *later_golden_values(),
+    ]  # fmt: skip
+
+
+def later_golden_values() -> list[Any]:
+    """The edges, added behind them. The file only ever grows."""
+    minute = timezone(timedelta(hours=-23, minutes=-59), "")
+    return [
+        -(2**53 - 1), -(2**53), 10**40, -(10**4999), 5e-324, -2.2250738585072014e-308, 1.7976931348623157e308,
+        0.1, 1e16, 1e-7, 123456789.0,
+        "\x00", "\x7f\x80\u2028", "\ud7ff\ue000", "\U0001f600\U0010ffff", '"\\/', "$", '"$dict"', b"\xff" * 4,
+        bytes(range(256)),
+        (None,), ((),), [[[]]], {True}, {1.0}, {"1"}, {None}, {1, -1, 10, 9, "9", "10", b"9", 1.5, (1, 2), (1,), False},
+        frozenset({frozenset(), frozenset({frozenset()})}), {1: "int"}, {True: "bool"}, {1.0: "float"},
+        {"1": "str"}, {None: 0},
+        {1.5: 1, "a": 2, b"a": 3, (): 4, None: 5}, {"2": 1, "10": 2, "é": 3, "z": 4}, {10: 1, 9: 2, "$": 3,
+        -1: 4}, {"": 1, " ": 2},
+        {"a": {"c": 1, "b": {2: {"e": 1, "d": 2}}}}, {math.nan: 1}, {math.nan, math.inf},
+        PurePosixPath("."), PurePosixPath("//a"), PurePosixPath("a/../b"), Path("/"), PurePosixPath("é/\x00"),
+        PureWindowsPath("c:x"),
+        PureWindowsPath("//server/share/x"), datetime.min, datetime.max, datetime(2026, 3, 29, 2, 30,
+        tzinfo=ZoneInfo("Europe/Paris")),
+        datetime(2026, 1, 2, tzinfo=minute, fold=1), datetime(2026, 1, 2, tzinfo=timezone(timedelta(microseconds=1))),
+        datetime(2026, 1, 2, tzinfo=ZoneInfo("UTC")), date.min, date.max, time.min, time.max, time(1, fold=1),
+        time(1, tzinfo=ZoneInfo("UTC")),
+        timedelta.min, timedelta.max, timedelta(0), minute, timezone(timedelta(0), "UTC"), UTC,
+        timezone(timedelta(hours=1)),
+        Decimal("0"), Decimal("0E-28"), Decimal("1E+999999"), Decimal("-1.23E-400"), Decimal("Infinity"),
+        Decimal("-Infinity"),
+        Decimal("sNaN"), Decimal("-NaN123"), Decimal("1.0"), Decimal("1"), Fraction(0), Fraction(5), Fraction(1, 2**60),
     ]  # fmt: skip
 
 
 def test_the_golden_file_holds_the_golden_values() -> None:
     encoded = [json.loads(line)["encoded"] for line in GOLDEN.read_text(encoding="utf-8").splitlines()]
-    assert [codec.text(item) for item in encoded] == [codec.text(codec.encode(value)) for value in golden_values()]
+    made = [codec.text(codec.encode(value)) for value in golden_values()]
+    assert [codec.text(item) for item in encoded[: len(made)]] == made
+
+
+def test_golden_forms_are_accepted_and_decode_to_the_golden_values() -> None:
+    lines = GOLDEN.read_text(encoding="utf-8").splitlines()
+    for line, value in zip(lines, golden_values(), strict=False):
+        assert same(codec.check(json.loads(line)["encoded"]), value)
