@@ -62,6 +62,7 @@ class GuestCell:
         self.link = HostLink(directory, limits=limits, generation=GENERATION)
         self.frames: list[CellFrame] = []
         self.answered: list[int] = []
+        self.ahead: list[int] = []
         paths = {
             "incoming": str(directory / "in"),
             "outgoing": str(directory / "out"),
@@ -125,9 +126,19 @@ class GuestCell:
                 open_calls[frame.number] = frame
             elif isinstance(frame, Drop):
                 del open_calls[frame.call]
-            if isinstance(frame, Quiet) or (isinstance(frame, Call) and frame.waits):
+            elif isinstance(frame, Quiet) and frame.ahead is not None:
+                for number in self.ahead[: frame.ahead]:
+                    del open_calls[number]
+                self.ahead = []
+            if not self.ahead and (isinstance(frame, Quiet) or (isinstance(frame, Call) and frame.waits)):
                 call = open_calls.pop(choose(list(open_calls.values())).number)
                 self.answer(call, answer(call))
+
+    def send_ahead(self, replies: list[dict[str, Any]]) -> None:
+        """Send replies before their calls, and one that fits no call, so that the program says how many it took."""
+        for fields in [*replies, {"call": 2**40, "encoded": None, "at": 0.0, "ahead": "0" * 64}]:
+            self.link.send_ok(**fields)
+            self.ahead.append(fields["call"])
 
     def answer(self, call: Call, value: Any, *, at: float = AT, ahead: str = "") -> None:
         """Answer a call: with a value in codec form, or an exception."""

@@ -204,7 +204,12 @@ def test_scopes_count_calls_and_entries_where_they_stand():
     main = Scope()
     assert [main.path, main.count("f"), main.count("f"), main.count("g")] == ["/", 1, 2, 1]
     first = main.child("a")
-    assert [first.path, first.count("f"), first.child("b").path, main.child("a").path] == ["/a[1]", 1, "/a[1]/b[1]", "/a[2]"]
+    assert [first.path, first.count("f"), first.child("b").path, main.child("a").path] == [
+        "/a[1]",
+        1,
+        "/a[1]/b[1]",
+        "/a[2]",
+    ]
     assert main.child("parallel@x.y", number=3, item=2).path == "/parallel@x.y[3.2]"
 
 

@@ -177,7 +177,7 @@ class ChannelBackend:
         }
         call = ChannelCall(number, waiter, (scope.path, fn, n), text)
         self._calls[number] = call
-        if waits and not self._answer_is_there():
+        if waits and not self._has_answer():
             frame["waits"] = True
             self._said_quiet = True
         line = wire.dump(frame)
@@ -209,7 +209,7 @@ class ChannelBackend:
         if not self._calls:
             raise Deadlock("everything in the program waits, and no call is unanswered: it could never go on")
         while True:
-            if not self._answer_is_there():
+            if not self._has_answer():
                 self._say_quiet()
             reply, parts = self._inbox.next()
             call = self._counts(reply)
@@ -237,13 +237,9 @@ class ChannelBackend:
         self._ahead_taken += 1
         return call
 
-    def _answer_is_there(self) -> bool:
-        """True when the next reply in line was sent ahead and counts, so that the host need not be told to send one."""
-        if not self._ahead or self._void or not self._inbox.look():
-            return False
-        reply = self._inbox.first()
-        call = self._calls.get(reply["call"])
-        return "ahead" in reply and call is not None and call.is_for(reply["ahead"])
+    def _has_answer(self) -> bool:
+        """True when the next reply in line was sent ahead, so that the host need not be told to send one."""
+        return self._ahead and not self._void and self._inbox.look() and "ahead" in self._inbox.first()
 
     def _say_quiet(self) -> None:
         tell_void = self._void and not self._void_said

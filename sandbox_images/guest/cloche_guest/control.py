@@ -74,6 +74,7 @@ class Control:
         self.deadline = math.inf
         self.acknowledged = 0
         self._finishing = False
+        self._kept: list[dict[str, Any]] = []
         self._due_since: float | None = None
         self._wake, wake_write = os.pipe()
         for descriptor in (self._wake, wake_write):
@@ -98,6 +99,10 @@ class Control:
         self.deadline = math.inf
         self._finishing = True
 
+    def keep(self, frames: list[dict[str, Any]]) -> None:
+        """Have the next turn give these again: they came together with one that somebody waited for."""
+        self._kept = frames
+
     def turn(self, sources: Mapping[int, Source], *, due: bool = False) -> list[dict[str, Any]]:
         """Wait a little, serve what is ready; gives the host's frames but for those handled here (ack, cancel, rotate).
 
@@ -113,7 +118,7 @@ class Control:
             self._due_since = None
         elif self._due_since is None:
             self._due_since = now
-        frames = self._receive()
+        frames, self._kept = [*self._kept, *self._receive()], []
         free = self.writer.flush()
         patience_ms = 0.0 if frames else self._patience_ms(now, free=free)
         woken = self._wait(sources if free else {}, patience_ms)

@@ -86,10 +86,12 @@ def _wait_for(
     until = time.monotonic() + timeout_s
     quick_until = time.monotonic() + 1.0
     while time.monotonic() < until:
-        for frame in control.turn({}, due=time.monotonic() < quick_until):
+        frames = control.turn({}, due=time.monotonic() < quick_until)
+        for number, frame in enumerate(frames, 1):
             if frame["t"] == "part" and parts is not None:
                 parts[frame["id"]] = frame
             elif frame["t"] == kind:
+                control.keep(frames[number:])
                 return frame
             else:
                 raise HostBroke(f"frame.out_of_order: {frame['t']} where {kind} was due")
