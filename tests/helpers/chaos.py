@@ -35,7 +35,7 @@ GENERATIONS = 60
 
 @dataclass
 class Stage:
-    """Where runs are made and crashed: a home, a server of processes, a ledger. `engine` is empty for scripted cells."""
+    """Where runs are made and crashed: a home, a server of processes, a ledger. Without `snapshots` cells are scripted."""
 
     home: Path
     server: CrashServer
@@ -56,7 +56,7 @@ class Stage:
             run_id=f"20261130T120000Z-{self._made:08x}",
             program=program,
             ledger=self.ledger.address,
-            snapshot=str(self.snapshots[program]) if self.engine else "",
+            snapshot=str(self.snapshots[program]) if self.snapshots else "",
             engine=self.engine,
             pause_s=self.pause_s,
             engine_timeout_s=self.engine_timeout_s,
@@ -74,15 +74,7 @@ class Stage:
 
     def moments(self, program: str) -> list[tuple[str, int]]:
         """Every moment of an undisturbed run, in order: its name, and how many of that name there were."""
-        trace = self.home / f"trace-{program}-{self._made}"
-        trial = self.trial(program)
-        assert self.server.run(replace(trial.job, trace=str(trace))) == 0
-        return _moments(trace)
-
-
-def _moments(trace: Path) -> list[tuple[str, int]]:
-    pairs = [line.split() for line in trace.read_text().splitlines()]
-    return [(name, int(number)) for name, number in pairs]
+        return self.trial(program).moments()
 
 
 @dataclass
@@ -118,13 +110,21 @@ class Trial:
 
     # what happens to it
 
+    def moments(self, **changes: Any) -> list[tuple[str, int]]:
+        """Those of one more process, undisturbed. `changes` of its job, such as the verb."""
+        trace = self.stage.home / f"trace-{self.job.run_id}"
+        assert self.stage.server.run(replace(self.job, trace=str(trace), **changes)) == 0
+        pairs = [line.split() for line in trace.read_text().splitlines()]
+        trace.unlink()
+        return [(name, int(number)) for name, number in pairs]
+
     def resume(self) -> int:
         """One generation, undisturbed; the exit code of its process."""
         return self.stage.server.run(self.job)
 
-    def kill_at(self, point: str, nth: int = 1) -> bool:
-        """One generation, killed at a moment; False when that moment did not come."""
-        status = self.stage.server.run(replace(self.job, act="kill", point=point, nth=nth))
+    def kill_at(self, point: str, nth: int = 1, **changes: Any) -> bool:
+        """One generation, killed at a moment; False when that moment did not come. `changes` of its job, such as the verb."""
+        status = self.stage.server.run(replace(self.job, act="kill", point=point, nth=nth, **changes))
         assert status in (0, -signal.SIGKILL), f"exit code {status}"
         return self._killed(status)
 
@@ -141,9 +141,9 @@ class Trial:
         self.look()
         return status == -signal.SIGKILL
 
-    def stop_at(self, point: str, nth: int = 1) -> bool:
+    def stop_at(self, point: str, nth: int = 1, **changes: Any) -> bool:
         """One generation, stopped at a moment; False when it ended before. The caller lets it go on."""
-        self.stage.server.start(replace(self.job, act="stop", point=point, nth=nth))
+        self.stage.server.start(replace(self.job, act="stop", point=point, nth=nth, **changes))
         return self.stage.server.wait() == "stopped"
 
     def go_on(self, *, timeout_s: float = 90) -> int:
@@ -207,8 +207,7 @@ class Trial:
         assert result_of(self.run) == self.stage.undisturbed(self.job.program)
         for record in history.records.values():
             assert record.outcome is not None or record.lost, f"call {record.seq} has no end and is not called unknown"
-        if list(leftovers(self.run.folder)):
-            print("LEFT", list(leftovers(self.run.folder)))
+        assert list(leftovers(self.run.folder)) == []
 
 
 def check_executions(history: History, executions: list[Execution]) -> None:
@@ -242,6 +241,7 @@ def chosen_seed() -> int:
 
 
 def leftovers(folder: Path) -> Iterator[str]:
-    """Names of half-written files that nobody removed."""
+    """Names of half-written files that nobody removed; but a request to cancel may be in the making at any time."""
     for path in folder.rglob(".*"):
-        yield str(path.relative_to(folder))
+        if not path.name.startswith(".cancel."):
+            yield str(path.relative_to(folder))

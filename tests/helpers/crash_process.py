@@ -35,7 +35,9 @@ from engine.clock import Clock, SystemClock
 from engine.errors import ClocheError
 from engine.run.calls import CallHandler, Effects
 from engine.run.cells import CellFactory, RunCell
+from engine.run.decisions import cancel, decide_unknown
 from engine.run.folder import Run
+from engine.run.generation import Limits
 from engine.run.lifecycle import drive
 from engine.run.store import RunNotFound, RunStore
 from engine.sandbox.cell import open_cell
@@ -44,7 +46,7 @@ from engine.sandbox.jobs import RunJob
 from engine.sandbox.outcome import CellEnd
 from engine.settings import Settings
 from tests.helpers.cells import ScriptedCell
-from tests.helpers.crash_programs import SCRIPTED, Noted
+from tests.helpers.crash_programs import SCRIPTED, Noted, answer
 from tests.helpers.runs import StillClock, make_spec
 
 ROOT = Path(__file__).parents[2]
@@ -66,10 +68,11 @@ MOMENTS = (*get_args(points.Point), *get_args(Moment))
 
 @dataclass(frozen=True)
 class Job:
-    """One generation of a run, created when there is none of this id. `act` happens when `point` comes the `nth` time.
+    """One generation of a run, created when there is none of this id; or a person's `cancel`, or their decision about a call.
 
-    `snapshot`: the package's, for a real cell; empty: a scripted one plays the program of that name. `trace`: a file that gets
-    every moment that comes. `pause_s`: see `Noted`. `engine` is the address of the container engine.
+    `act` happens when `point` comes the `nth` time. `snapshot`: the package's, for a real cell; empty: a scripted one plays the
+    program of that name, by a clock that stands still unless `ticks`. `trace`: a file that gets every moment that comes.
+    `pause_s`: see `Noted`. `engine` is the address of the container engine.
     """
 
     home: str
@@ -78,12 +81,15 @@ class Job:
     ledger: str
     snapshot: str = ""
     engine: str = ""
+    verb: Literal["drive", "cancel", "decide"] = "drive"
     act: Literal["", "kill", "stop"] = ""
     point: str = ""
     nth: int = 1
     trace: str = ""
     pause_s: float = 0.002
+    suspend_after_s: float = 120.0
     engine_timeout_s: float = 20.0
+    ticks: bool = False
 
 
 class CrashServer:
@@ -196,26 +202,38 @@ async def _execute(job: Job) -> None:
     moments = Moments(job)
     points.install(moments.reached)
     if not job.snapshot:
-        clock = StillClock()
-        await _drive(job, clock, Factory(moments.reached, _scripted(job.program)), moments, _nothing_to_prove)
+        clock = SystemClock() if job.ticks else StillClock()
+        await _do(job, clock, Factory(moments.reached, _scripted(job.program)), moments, _nothing_to_prove)
         return
     settings = Settings(
         home=Path(job.home), docker_host=job.engine, runtime="runc", engine_timeout_s=job.engine_timeout_s
     )
     with open_app(settings) as app:
         image_id = await app.ready()
-        await _drive(job, SystemClock(), Factory(moments.reached, _real(app, image_id)), moments, app._prove_gone)
+        await _do(job, SystemClock(), Factory(moments.reached, _real(app, image_id)), moments, app._prove_gone)
 
 
-async def _drive(job: Job, clock: Clock, cells: Factory, moments: Moments, prove_gone: Callable[[str], Any]) -> None:
+async def _do(job: Job, clock: Clock, cells: Factory, moments: Moments, prove_gone: Callable[[str], Any]) -> None:
     async def gone(cell_id: str) -> None:
         moments.reached("gone.before")
         await prove_gone(cell_id)
         moments.reached("gone.proven")
 
     run = find_or_create(job, clock)
-    snapshot = Path(job.snapshot or job.home)
-    await drive(run, snapshot=snapshot, cells=cells, handlers=_handlers(job, cells, moments), prove_gone=gone)
+    if job.verb == "cancel":
+        await cancel(run, by="a test", prove_gone=gone)
+    elif job.verb == "decide":
+        unknown = next(record for record in run.read()[1].records.values() if record.outcome is None)
+        decide_unknown(run, unknown.seq, what="value", value=answer(unknown.key, {}), by="a test")
+    else:
+        await drive(
+            run,
+            snapshot=Path(job.snapshot or job.home),
+            cells=cells,
+            handlers=_handlers(job, cells, moments),
+            prove_gone=gone,
+            limits=Limits(suspend_after_s=job.suspend_after_s),
+        )
 
 
 def find_or_create(job: Job, clock: Clock) -> Run:

@@ -165,6 +165,21 @@ PACKAGES = {
             found = parallel([_one, _two])
             return [*found, read(found[0])]
         """,
+    "beating": """
+        import os
+        import select
+
+        from cloche import llm, parallel
+        from cloche.programs import grep, read
+
+        def beating(task):
+            if os.fork() == 0:
+                while True:
+                    os.write(1, b"beat")
+                    select.poll().poll(100)
+            first = read("a.txt")
+            return parallel([lambda: llm(first), lambda: grep(first)])
+        """,
 }
 
 

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -21,11 +16,11 @@ from engine.sandbox.docker import Engine
 from engine.sandbox.frames import Call, Result
 from engine.sandbox.outcome import Cause
 from engine.sandbox.service import Sandbox
+from tests.helpers.private_engine import PrivateEngine, private_engine
 from tests.helpers.sandbox import containers_of, loaded_image, make_sandbox, running, snapshot, tell, wait_for
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
 
-SCRIPT = Path(__file__).parents[2] / ".ci" / "engine.py"
 WAITING = """
     from cloche import llm
 
@@ -34,39 +29,10 @@ WAITING = """
 """
 
 
-@dataclass
-class PrivateEngine:
-    """An engine of our own, started by the script that `make` uses."""
-
-    root: Path
-
-    @property
-    def host(self) -> str:
-        return f"unix://{self.root}/docker.sock"
-
-    def call(self, verb: str) -> None:
-        inherited = {name: value for name, value in os.environ.items() if name != "DOCKER_HOST"}
-        subprocess.run(
-            [sys.executable, str(SCRIPT), verb],
-            env={**inherited, "CLOCHE_ENGINE_ROOT": str(self.root)},
-            check=True,
-            capture_output=True,
-            timeout=120,
-        )
-
-    def signal(self, number: signal.Signals) -> None:
-        os.kill(int(json.loads((self.root / "run" / "engine.json").read_text())["pid"]), number)
-
-
 @pytest.fixture(scope="module")
 def private() -> Iterator[PrivateEngine]:
-    engine = PrivateEngine(Path(tempfile.mkdtemp(prefix="ce-", dir="/tmp")))
-    try:
-        engine.call("start")
+    with private_engine() as engine:
         yield engine
-    finally:
-        engine.call("stop")
-        subprocess.run(["rm", "-rf", "--one-file-system", str(engine.root)], check=True)
 
 
 @pytest.fixture
