@@ -55,9 +55,17 @@ def awaited(work: Callable[[], Awaitable[T]]) -> T:
 
 def tree() -> typer.Typer:
     """The whole command tree; the verbs are imported when it is first asked for."""
-    from cli import doctor, image, runs, sandbox, workflows
+    from cli import again, decide, doctor, image, runs, sandbox, workflows
 
     if not root.registered_groups:
+        workflows.group.command("verify-runs")(again.verify_runs)
+        for name, verb in (
+            ("decide", decide.decide),
+            ("answer", decide.answer),
+            ("fork", again.fork),
+            ("verify", again.verify),
+        ):
+            runs.group.command(name)(verb)
         for group, name in (
             (workflows.group, "workflows"),
             (runs.group, "runs"),

@@ -1,23 +1,38 @@
-"""A run as text: header, call tree, generations, outputs, result. Pure: a view in, lines out."""
+"""A run as text: header, generations, call tree, outputs, end and what to do now. Pure: a view in, lines out."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+from cli.call_text import COLUMNS, MARKS, REPLAYED, CallText, clip
+from cli.next_steps import next_steps
 from engine.run.status import Status
-from engine.run.view import CallView, GenerationView, Node, RunView, calls_of
+from engine.run.view import DecisionView, GenerationView, RunView, calls_of
 
 RESULT_CHARACTERS = 2048
-ARGUMENT_CHARACTERS = 70
 
-_JSON = json.JSONDecoder()
-_NAME = re.compile(r',?"(\w+)":')
+HOW_CHARACTERS = 20
+"""Characters of how a generation ended that are always shown."""
 
-MARKS = {"completed": "✓", "failed": "✗", "unknown": "?", "running": "…"}
+_ENDS = {
+    "owner_lost": "its process died",
+    "stopped": "was told to stop",
+    "unknown_outcome": "stopped, an outcome is unknown",
+    "person": "waits for an answer",
+    "slow": "waits for a slow call",
+    "deadline": "its time was over",
+    "diverged": "diverged from its record",
+    "sandbox": "sandbox failed",
+    "engine": "Cloche itself failed",
+}
+_DECISIONS = {
+    "raise_cap": "raised the cap to {}",
+    "on_unknown": "decided about unknown outcomes: {}",
+    "accept_divergence": "accepted a divergence",
+    "cancel": "cancelled it",
+}
 
 
 def counts(view: RunView) -> dict[str, int]:
@@ -26,9 +41,7 @@ def counts(view: RunView) -> dict[str, int]:
     newest = len(view.generations)
     return {
         "calls": len(calls),
-        "completed": sum(call.status == "completed" for call in calls),
-        "failed": sum(call.status == "failed" for call in calls),
-        "unknown": sum(call.status == "unknown" for call in calls),
+        **{status: sum(call.status == status for call in calls) for status in ("completed", "failed", "unknown")},
         "replayed": sum(call.replayed for call in calls),
         "executed": sum(call.generation == newest and not call.replayed for call in calls),
     }
@@ -42,122 +55,129 @@ def headline(view: RunView) -> str:
     return f"{view.workflow_id} {view.run_id}: {view.status.value}{reason}, {took}"
 
 
-def rendered(view: RunView, *, folder: Path) -> str:
-    """The whole story, as `cloche runs show` prints it. `folder` is the run's own."""
-    return "\n".join(
-        [*_header(view), "", *_calls(view), "", *_generations(view), *_outputs(view, folder), *_end(view)]
-    ).rstrip("\n")
+def rendered(view: RunView, *, folder: Path, everything: bool = False) -> str:
+    """The whole story, as `cloche runs show` prints it. `folder` is the run's own; `everything`: nothing is folded."""
+    blocks = [_header(view), _generations(view), _calls(view, everything), [*_outputs(view, folder), *_end(view)]]
+    return "\n\n".join("\n".join(block) for block in map(list, blocks) if block)
 
 
 def _header(view: RunView) -> Iterator[str]:
     reason = f" ({view.reason})" if view.reason else ""
     yield f"{view.workflow_id}  {view.run_id}  {view.status.value}{reason}"
     yield (
-        f"  generations {len(view.generations)}, active {view.active_s:.1f} s, executions {view.executions}/{view.cap}, "
-        f"failed calls {view.failed_calls}"
+        f"  created {_moment(view.created_at)}, generations {len(view.generations)}, active {view.active_s:.1f} s, "
+        f"executions {view.executions}/{view.cap}, failed calls {view.failed_calls}"
     )
     newest = view.generations[-1] if view.generations else None
+    if view.forked_from is not None:
+        yield f"  forked    from {view.forked_from.run}, before its call {view.forked_from.seq}"
     yield f"  revision  {view.revision}"
     for name, pin in view.pins.items():
         yield f"  pin       {name} {pin}"
     yield f"  snapshot  {view.snapshot_digest}"
     if newest is not None and newest.image:
         yield f"  image     {newest.image}"
-        yield f"  runtime   {newest.runtime}"
+        yield f"  runtime   {newest.runtime}{_usage(newest)}"
     if view.model:
         yield f"  model     {'scripted' if view.model.startswith('scripted:') else view.model}"
     yield f"  workspace {view.workspace}"
     if view.task.text not in ('""', "null"):
-        yield f"  task      {_clip(view.task.text, 200)}"
+        yield f"  task      {clip(view.task.text, 200)}"
 
 
-def _calls(view: RunView) -> Iterator[str]:
-    yield f"calls ({_summary(view)})" if view.calls else "no calls"
-    yield from _tree(view.calls, "  ")
-
-
-def _summary(view: RunView) -> str:
-    found = counts(view)
-    told = [f"{found['calls']} in all"]
-    told += [f"{found[name]} {name}" for name in ("replayed", "failed", "unknown") if found[name]]
-    return ", ".join(told)
-
-
-def _tree(nodes: list[Node], indent: str) -> Iterator[str]:
-    for node in nodes:
-        if isinstance(node, CallView):
-            yield from _call(node, indent)
-        else:
-            yield f"{indent}▸ {node.kind} {node.name}"
-            yield from _tree(node.items, indent + "  ")
-
-
-def _mark(call: CallView) -> str:
-    return "↺" if call.replayed and call.status == "completed" else MARKS[call.status]
-
-
-def _call(call: CallView, indent: str) -> Iterator[str]:
-    parts = [f"{_mark(call)} {call.fn}({_clip(_bare(call.arguments), ARGUMENT_CHARACTERS)})"]
-    if call.label:
-        parts.append(f"“{_clip(call.label, 60)}”")
-    parts.append(_seconds(call.duration_s) if call.duration_s is not None else "…")
-    if call.attempts > 1:
-        parts.append(f"executed {call.attempts} times")
-    parts.append(_short_site(call.site))
-    yield indent + "  ".join(parts)
-    if call.error is not None:
-        yield f"{indent}    {call.error.type}: {_clip(call.error.message, 300)}"
-
-
-def _bare(arguments: str) -> str:
-    """As code writes them, `path="a.txt", offset=0`; from where the text was clipped, as it is."""
-    if not arguments.startswith("{"):
-        return arguments
-    told: list[str] = []
-    at = 1
-    while named := _NAME.match(arguments, at):
-        try:
-            _, end = _JSON.raw_decode(arguments, named.end())
-        except ValueError:
-            return ", ".join([*told, f"{named[1]}={arguments[named.end() :]}"])
-        told.append(f"{named[1]}={arguments[named.end() : end]}")
-        at = end
-    return ", ".join(told)
-
-
-def _short_site(site: str) -> str:
-    return site.removeprefix("workflows/")
-
-
-def _seconds(value: float) -> str:
-    return f"{value * 1000:.1f} ms" if value < 1 else f"{value:.2f} s"
-
-
-def _generations(view: RunView) -> Iterator[str]:
-    for generation in view.generations:
-        yield f"generation {generation.number}  {_moment(generation.started_at)}  {_how(generation)}"
-        for note in generation.notes:
-            yield f"  {note}"
-
-
-def _how(generation: GenerationView) -> str:
-    reason = f" ({generation.reason})" if generation.reason else ""
-    told = f"{generation.status.value}{reason}, {generation.active_s:.1f} s active"
-    if generation.cause:
-        detail = f" {generation.detail}" if generation.detail else ""
-        told += f"; cell {generation.cell}: {generation.cause}{detail}"
+def _usage(generation: GenerationView) -> str:
     usage = generation.usage
     figures = [
         f"cpu {usage['cpu_s']:.2f} s" if "cpu_s" in usage else "",
         f"memory {usage['peak_memory_bytes'] // (1024 * 1024)} MiB" if "peak_memory_bytes" in usage else "",
     ]
-    if any(figures):
-        told += f" ({', '.join(figure for figure in figures if figure)})"
-    if generation.stragglers:
-        told += f"; {generation.stragglers} stragglers ended"
+    return f" ({', '.join(figure for figure in figures if figure)})" if any(figures) else ""
+
+
+# generations
+
+
+def _generations(view: RunView) -> Iterator[str]:
+    if view.generations:
+        yield "generations"
+    wide = max((len(_did(generation)) for generation in view.generations), default=0)
+    for generation in view.generations:
+        started = datetime.fromtimestamp(generation.started_at, UTC)
+        same_day = started.date() == datetime.fromtimestamp(view.created_at, UTC).date()
+        head = (
+            f"{generation.number:>3}  {f'{started:%H:%M:%S}' if same_day else f'{started:%m-%d %H:%M:%S}'}  "
+            f"{generation.active_s:>6.1f} s  pid {generation.pid:<7}  {_did(generation):{wide}}  "
+        )
+        yield head + clip(_how(generation), max(HOW_CHARACTERS, COLUMNS - len(head)))
+        yield from (f"       {remark}" for remark in _remarks(generation))
+
+
+def _did(generation: GenerationView) -> str:
+    unsure = generation.reason == "owner_lost" and not generation.executed
+    figures = [
+        (f"{REPLAYED} {'≤ ' if unsure else ''}{generation.replayed}", generation.replayed),
+        (f"{generation.executed} executed", generation.executed),
+        (f"{generation.unknown} unknown", generation.unknown),
+    ]
+    return ", ".join(text for text, number in figures if number) or "nothing called"
+
+
+def _how(generation: GenerationView) -> str:
+    told = _ENDS.get(generation.reason) or generation.status.value
+    if generation.reason == "program":
+        told = f"failed: {generation.message}"
+    elif generation.reason not in ("", generation.status.value) and generation.reason not in _ENDS:
+        told += f" ({generation.reason})"
+    if generation.status is Status.COMPLETED or generation.cause in ("", "exit"):
+        return told
+    return f"{told} ({'cell removed' if generation.cause == 'owner_lost' else generation.cause})"
+
+
+def _remarks(generation: GenerationView) -> Iterator[str]:
+    yield from (_decided(decision) for decision in generation.decisions)
     if generation.torn:
-        told += f"; {generation.torn} bytes of a torn line cut off"
-    return told
+        yield f"{generation.torn} bytes of a torn line were cut off before it"
+    if generation.stragglers:
+        yield f"{generation.stragglers} stragglers ended"
+    yield from generation.notes
+
+
+def _decided(decision: DecisionView) -> str:
+    told = _DECISIONS.get(decision.what, decision.what).format(decision.value)
+    return f"{decision.by or 'a person'} {told}"
+
+
+# calls
+
+
+def _calls(view: RunView, everything: bool) -> Iterator[str]:
+    if not view.calls:
+        yield "no calls"
+        return
+    yield f"calls ({_summary(view)})"
+    calls = calls_of(view.calls)
+    end = view.generations[-1] if view.generations else None
+    settled = end is not None and (end.status is Status.COMPLETED or end.reason == "program")
+    text = CallText(settled=settled, everything=everything, width=2 + len(str(max(call.seq for call in calls))))
+    told = list(text.lines(view.calls))
+    yield from told
+    if not everything and sum("#" in line[: text.width] for line in told) < len(calls):
+        yield f"{'':{text.width}}  `cloche runs show {view.run_id} --all` shows every call."
+
+
+def _summary(view: RunView) -> str:
+    calls = calls_of(view.calls)
+    found = counts(view)
+    told = [f"{found['calls']} in all"]
+    if replayed := sum(call.replayed and call.status == "completed" for call in calls):
+        told.append(f"{REPLAYED} {replayed} replayed")
+    for status, mark in MARKS.items():
+        number = sum(call.status == status and not (call.replayed and status == "completed") for call in calls)
+        told += [f"{mark} {number} {status}"] if number else []
+    return ", ".join(told)
+
+
+# the end
 
 
 def _outputs(view: RunView, folder: Path) -> Iterator[str]:
@@ -179,19 +199,13 @@ def _end(view: RunView) -> Iterator[str]:
     elif view.message:
         yield f"message {view.message}"
     if view.result is not None and view.status is Status.COMPLETED:
-        clipped = _clip(view.result.text, RESULT_CHARACTERS)
-        more = (
-            ""
-            if view.result.whole and clipped == view.result.text
-            else f"   (of {view.result.size} bytes; --result for all)"
-        )
-        yield f"result  {clipped}{more}"
+        clipped = clip(view.result.text, RESULT_CHARACTERS)
+        whole = view.result.whole and clipped == view.result.text
+        yield f"result  {clipped}{'' if whole else f'   (of {view.result.size} bytes; --result for all)'}"
+    for step in next_steps(view):
+        yield f"next    {step.command}"
+        yield f"          {step.does}"
 
 
 def _moment(unix: float) -> str:
     return f"{datetime.fromtimestamp(unix, UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _clip(text: str, most: int) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= most else flat[: most - 1] + "…"

@@ -13,6 +13,7 @@ from cloche_guest import codec
 
 from cli import output
 from cli.app import Json, application, awaited
+from cli.next_steps import next_steps
 from cli.run_text import counts, headline, rendered
 from engine.app import App
 from engine.errors import NotFound
@@ -22,7 +23,9 @@ from engine.run.view import RunView
 
 WATCH_S = 0.5
 
-group = typer.Typer(help="Runs: list, look at, resume, cancel.", no_args_is_help=True, rich_markup_mode=None)
+group = typer.Typer(
+    help="Runs: list, look at, resume, decide, fork, verify, cancel.", no_args_is_help=True, rich_markup_mode=None
+)
 
 RunId = Annotated[str, typer.Argument(metavar="[RUN]", help="A run id (default: the newest run).")]
 NamedRun = Annotated[str, typer.Argument(metavar="RUN", help="A run id.")]
@@ -75,21 +78,8 @@ def finish(app: App, view: RunView) -> int:
 
 
 def _way_out(view: RunView) -> str:
-    resume = f"`cloche runs resume {view.run_id}`"
-    match view.status, view.reason:
-        case Status.CAPPED, _:
-            return f"{resume} with --raise-cap N goes on."
-        case Status.CANCELLED, _:
-            return "Start a new run."
-        case _, "unknown_outcome":
-            return f"{resume} with --on-unknown rerun executes it again; inspect first what it may have done."
-        case _, "diverged":
-            return f"Mend the package; {resume} with --accept-divergence executes the new call instead."
-        case _, "program":
-            return (
-                f"`cloche runs show {view.run_id}` tells more; {resume} tries again, a mended package needs a new run."
-            )
-    return f"`cloche runs show {view.run_id}` tells more; {resume} goes on where it stopped."
+    steps = " ".join(map(str, next_steps(view)))
+    return f"{steps} `cloche runs show {view.run_id}` tells more."
 
 
 def _result_text(app: App, view: RunView) -> str:
@@ -146,9 +136,10 @@ def _row(view: RunView) -> dict[str, Any]:
 def show(
     run_id: RunId = "",
     result: Annotated[bool, typer.Option("--result", help="Print the whole result and nothing else.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Show every call; fold nothing.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Show one run: what it called, what that gave, how it ended."""
+    """Show one run: its generations, what it called, what that gave, how it ended, and what to do now."""
     with application(as_json=as_json) as app:
         run = app.runs.open(run_id) if run_id else app.runs.newest()
         view = app.view(run.run_id)
@@ -161,7 +152,7 @@ def show(
                 )
             output.line(_result_text(app, view))
         else:
-            output.line(rendered(view, folder=run.folder))
+            output.line(rendered(view, folder=run.folder, everything=everything))
         return 0
 
 

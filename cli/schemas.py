@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from engine.run.verdict import Verdict
 from engine.run.view import RunView
 
 
@@ -338,6 +339,29 @@ class RunLogs(Object):
     text: str = Field(description="All generations; bytes that are no UTF-8 as `\\xNN`, cuts said in place.")
 
 
+class Verification(Verdict):
+    """Whether a program, run against the record alone, does what the record says."""
+
+    ok: bool = Field(description="Nothing differs.")
+
+
+class UnverifiedRun(Object):
+    """A run that could not be compared."""
+
+    run_id: str = Field(description="Empty when not even that can be read.")
+    code: str = Field(description="As in the error object.")
+    message: str = Field(description="What is wrong.")
+
+
+class VerifiedRuns(Object):
+    """Which recorded runs of a package one revision would replay."""
+
+    ok: bool = Field(description="All of them, and each could be compared.")
+    workflow_id: str = Field(description="The package.")
+    runs: list[Verification] = Field(description="Newest first.")
+    problems: list[UnverifiedRun] = Field(description="Runs that say nothing; one hides no other.")
+
+
 class ProbeAttempt(Object):
     """One attempt to get out."""
 
@@ -404,6 +428,7 @@ SCHEMAS: dict[str, type[BaseModel]] = {
     "workflows show": WorkflowRevision,
     "workflows log": WorkflowLog,
     "workflows diff": WorkflowDiff,
+    "workflows verify-runs": VerifiedRuns,
     "workflows run": Run,
     "runs list": Runs,
     "runs show": Run,
@@ -411,6 +436,10 @@ SCHEMAS: dict[str, type[BaseModel]] = {
     "runs logs": RunLogs,
     "runs resume": Run,
     "runs cancel": Run,
+    "runs decide": Run,
+    "runs answer": Run,
+    "runs fork": Run,
+    "runs verify": Verification,
     "image build": Image,
     "image show": Image,
     "image export": ExportedImage,

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine import log
 from engine.clock import Clock, SystemClock
-from engine.errors import CellLost, EngineFailure, UsageError
+from engine.errors import CellLost, ClocheError, EngineFailure, SandboxError, UsageError
 from engine.files import make_directory
 from engine.settings import Settings, load
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from engine.run.folder import Run
     from engine.run.generation import Choices, Limits
     from engine.run.store import RunStore
+    from engine.run.verdict import Verdict
     from engine.run.view import RunView
     from engine.sandbox.cell import Cell
     from engine.sandbox.probes import ProbeReport
@@ -270,6 +271,127 @@ class App:
 
         return await cancel(self.runs.open(run_id), by=by, prove_gone=self._prove_gone)
 
+    def decide(self, run_id: str, seq: int, what: str, *, value: Any = None, by: str = "") -> RunView:
+        """Decide about the call of unknown outcome that `runs show` numbers `seq`: `rerun`, `treat-as-failed`, `value`.
+
+        `value` is in codec form. Raises RunNotFound, and as `engine.run.decisions.decide_unknown`; UsageError for a bad value.
+        """
+        from engine.run.decisions import decide_unknown
+        from engine.run.projection import view_of
+
+        run = self.runs.open(run_id)
+        decide_unknown(run, seq, what=what, value=self._given(value), by=by)
+        return view_of(run)
+
+    def answer(self, run_id: str, seq: int | None, value: Any, *, by: str = "") -> RunView:
+        """Answer the question that `runs show` numbers `seq`, or the only open one, with `value` in codec form.
+
+        Raises RunNotFound, and as `engine.run.decisions.answer`; UsageError for a value that the question does not allow.
+        """
+        from engine.agents.waits import checked_answer
+        from engine.run.decisions import answer, open_question
+        from engine.run.projection import view_of
+
+        run = self.runs.open(run_id)
+        answer(run, open_question(run) if seq is None else seq, self._given(value), check=checked_answer, by=by)
+        return view_of(run)
+
+    def _given(self, value: Any) -> Any:
+        from cloche_guest import codec
+
+        from engine.run.blobs import text_of
+
+        try:
+            codec.check(value)
+        except codec.CodecError as error:
+            raise UsageError(
+                f"the value cannot be recorded: {error}.", fix="docs/reference/codec.md lists the types."
+            ) from error
+        if (size := len(text_of(value))) > self.settings.value_bytes:
+            raise UsageError(f"the value has {size:,} bytes; a value has at most {self.settings.value_bytes:,}.")
+        return value
+
+    async def fork(
+        self,
+        run_id: str,
+        seq: int,
+        *,
+        revision: str = "",
+        progress: Watch | None = None,
+        tell: Tell | None = None,
+    ) -> RunView:
+        """Execute a new run that begins with what `run_id` recorded before its call `seq`, on its revision or another one.
+
+        The source stays as it is. Task, seed, workspace, model and cap are its own.
+
+        Raises:
+            RunNotFound, CallNotFound: there is none. RunOwned: the source is being executed.
+            JournalDamaged: the source cannot be read, also behind the call.
+            WorkspaceGone, SandboxError and those about the package: as `resume`; no run was made.
+        """
+        from engine.run.fork import forked_spec, inherit
+        from engine.run.start import check_workspace
+
+        source = self.runs.open(run_id)
+        check_workspace(source.spec)
+        inherited = await _in_thread(inherit, source, seq)
+        handlers = self._handlers(source.spec.model, tell)
+        snapshot = await _in_thread(partial(self._snapshot_of, source, revision))
+        await self.ready()
+        spec = forked_spec(source.spec, inherited, snapshot=snapshot, now=self.clock.now())
+        made = self.runs.create(spec, inherited=inherited)
+        return await self._drive(made, snapshot.path, handlers, _choices(None, by=""), progress)
+
+    async def verify(self, run_id: str, *, revision: str = "") -> Verdict:
+        """Run a recorded program again without executing any call, on its revision or another one, and compare.
+
+        Raises:
+            RunNotFound: there is none. JournalDamaged: it cannot be read.
+            NotFound, NotAuthorised, CorruptEntry: about the package.
+            SandboxError: there is no cell to be had, or it was lost.
+        """
+        from engine.run.verify import Subject, verify
+
+        run = self.runs.open(run_id)
+        kept = await _in_thread(self.snapshots.digest_of_kept, run.spec.snapshot_digest)
+        wanted = revision or run.spec.revision
+        found = await _in_thread(self._snapshot_at, run.spec.workflow_id, wanted)
+        await self.ready()
+        subject = Subject(
+            found.path,
+            revision=found.revision or "",
+            digest=found.digest,
+            stored=kept,
+            dependencies=frozenset(found.pins),
+        )
+        return await verify(run, subject, cells=self._run_cell, deadline_s=self.settings.run_active_s)
+
+    async def verify_runs(
+        self, workflow_id: str, *, revision: str = "", limit: int | None = None
+    ) -> tuple[list[Verdict], list[tuple[str, ClocheError]]]:
+        """Hold the newest `limit` recorded runs of a package against one revision, the active one by default.
+
+        Gives a verdict for each, newest first, and what was wrong with those that could not be compared, by run id.
+
+        Raises:
+            NotFound, NotAuthorised, CorruptEntry: about the package. SandboxUnavailable: there is no cell to be had.
+        """
+        wanted = (await _in_thread(self._snapshot_at, workflow_id, revision)).revision or ""
+        await self.ready()
+        runs, broken = self.runs.list()
+        verdicts: list[Verdict] = []
+        problems: list[tuple[str, ClocheError]] = [("", error) for error in broken]
+        for run in [run for run in runs if run.spec.workflow_id == workflow_id][:limit]:
+            try:
+                verdicts.append(await self.verify(run.run_id, revision=wanted))
+            except (EngineFailure, SandboxError) as error:
+                problems.append((run.run_id, error))
+        return verdicts, problems
+
+    def _snapshot_at(self, workflow_id: str, revision: str) -> PinnedSnapshot:
+        reference = f"{workflow_id}@{revision}" if revision else workflow_id
+        return self.snapshots.for_revision(*self.catalog.resolve(reference))
+
     def view(self, run_id: str) -> RunView:
         """The run as it stands. Raises RunNotFound, JournalDamaged."""
         from engine.run.projection import view_of
@@ -339,9 +461,11 @@ class App:
 
         return open_handlers(clock=self.clock, model=open_model(model, tell=tell) if model else None)
 
-    def _snapshot_of(self, run: Run) -> PinnedSnapshot:
+    def _snapshot_of(self, run: Run, revision: str = "") -> PinnedSnapshot:
         from engine.run.start import check_snapshot
 
+        if revision:
+            return self._snapshot_at(run.spec.workflow_id, revision)
         snapshot = self.snapshots.for_revision(run.spec.workflow_id, run.spec.revision)
         check_snapshot(run.spec, snapshot)
         return snapshot

@@ -89,6 +89,22 @@ class Snapshots:
         pins = closure(self._catalog, package.workflow_id, package.candidate.pins)
         return self._made(package.workflow_id, revision=None, own=own, pins=pins)
 
+    def digest_of_kept(self, digest: str) -> str | None:
+        """The digest of what is kept under `digest`: the same unless it was changed since it was made. None when nothing is.
+
+        A tree that is no snapshot any more (a link, an empty folder, an unreadable file) gives "".
+        """
+        path = self._directory / digest
+        if not path.is_dir():
+            return None
+        try:
+            inner = path / "workflows"
+            if list(path.iterdir()) != [inner]:
+                return ""
+            return snapshot_digest({entry.name: _tree_id(_files(entry)) for entry in inner.iterdir()})
+        except (OSError, ValueError):
+            return ""
+
     def collect(self, *, in_use: Callable[[], Collection[str]], before: datetime) -> list[str]:
         """Remove snapshots that were last asked for `before` and whose digest is not in use; gives their digests.
 

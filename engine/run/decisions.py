@@ -15,7 +15,8 @@ from engine.run.ending import CANCELLED
 from engine.run.events import CallCompleted, CallFailed, Decision, Event
 from engine.run.folder import Run
 from engine.run.handover import ProveGone, leave_nothing_behind, run_finished, run_started, write_view
-from engine.run.history import Record
+from engine.run.history import History, Record
+from engine.run.named import named_call
 from engine.run.projection import project, view_of
 from engine.run.status import Status
 from engine.run.view import RunView
@@ -79,6 +80,24 @@ def _refuse_to_cancel(view: RunView) -> None:
         raise RunEndedAlready(f"run {view.run_id} is {view.status.value} already.", fix="There is nothing to cancel.")
 
 
+class OutcomeKnown(Conflict):
+    """How the call ended is known, or it was made again; there is nothing to decide about this attempt."""
+
+    code = "outcome_known"
+
+
+class IsQuestion(UsageError):
+    """The call is a question to a person; it is answered, not decided."""
+
+    code = "call_is_question"
+
+
+class NoQuestion(UsageError):
+    """The call is no question to a person, or none is open."""
+
+    code = "no_question"
+
+
 def answer(
     run: Run, seq: int, value: Any, *, check: Callable[[Any, Any], Any] = lambda _args, value: value, by: str = ""
 ) -> None:
@@ -87,13 +106,17 @@ def answer(
     `check` gets the question's arguments and the answer, both in codec form, and gives what is recorded, or raises UsageError.
 
     Raises:
-        UsageError: there is no such open question, the run is over, or `check` refuses the answer.
-        RunOwned: the run is being executed.
+        CallNotFound: there is no such call. NoQuestion: it is none. OutcomeKnown: it was answered.
+        UsageError: `check` refuses the answer.
+        RunOwned: the run is being executed. RunEndedAlready: it is over.
     """
     with claimed(run) as recorder:
-        record = recorder.history.records.get(seq)
-        if record is None or not record.is_question or record.outcome is not None or recorder.history.is_final:
-            raise UsageError(f"call {seq} of run {run.run_id} is no open question.", fix="`cloche runs show` tells.")
+        record = _undecided(run, recorder.history, seq)
+        if not record.is_question:
+            raise NoQuestion(
+                f"call {seq} of run {run.run_id} is a call of {record.key.fn}(), no question.",
+                fix=f"`cloche runs decide {run.run_id} {seq}` decides about a call of unknown outcome.",
+            )
         arguments = run.value(record.started.args, record.started.args_blob)
         given = run.keep(check(arguments, value))
         completed = CallCompleted(of=seq, **given.named("result", "blob"))
@@ -107,15 +130,52 @@ def decide_unknown(run: Run, seq: int, *, what: str, value: Any = None, by: str 
     One decision covers one attempt.
 
     Raises:
-        UsageError: there is no such call, its outcome is known, or `what` is none of the three.
-        RunOwned: the run is being executed.
+        CallNotFound: there is no such call. OutcomeKnown: how it ended is known, or it was made again. IsQuestion: it is one.
+        UsageError: `what` is none of the three.
+        RunOwned: the run is being executed. RunEndedAlready: it is over.
     """
     with claimed(run) as recorder:
-        record = recorder.history.records.get(seq)
-        if record is None or record.outcome is not None or record.is_question or recorder.history.is_final:
-            raise UsageError(f"call {seq} of run {run.run_id} has no unknown outcome.", fix="`cloche runs show` tells.")
+        record = _undecided(run, recorder.history, seq)
+        if record.is_question:
+            raise IsQuestion(
+                f"call {seq} of run {run.run_id} is a question to a person.",
+                fix=f"`cloche runs answer {run.run_id} {seq} --value JSON` answers it.",
+            )
         recorder.record(*_decision(run, record, what, value, by))
         write_view(recorder)
+
+
+def open_question(run: Run) -> int:
+    """The number of the only question of the run that waits for an answer.
+
+    Raises:
+        NoQuestion: none is open, or more than one.
+        JournalDamaged: the record cannot be read.
+    """
+    _, history = run.read()
+    found = [record.seq for record in history.records.values() if record.is_question and record.outcome is None]
+    if len(found) != 1:
+        told = f"{len(found)} open questions (calls {', '.join(map(str, found))})" if found else "no open question"
+        fix = "Name one of them." if found else f"`cloche runs show {run.run_id}` tells how it stands."
+        raise NoQuestion(f"run {run.run_id} has {told}.", fix=fix)
+    return found[0]
+
+
+def _undecided(run: Run, history: History, seq: int) -> Record:
+    """The record of a call that nobody knows the end of, in a run that may go on."""
+    record = named_call(run, history, seq)
+    if history.is_final:
+        standing = history.finished.status.value if history.finished else ""
+        raise RunEndedAlready(f"run {run.run_id} is {standing} already.", fix="There is nothing to decide.")
+    newest = history.latest(record.key)
+    if newest is not None and newest is not record:
+        told = f"call {seq} of run {run.run_id} was made again, as call {newest.seq}."
+        raise OutcomeKnown(told, fix="Decide about the newest attempt, if it is unknown.")
+    if record.outcome is not None:
+        how = "failed" if isinstance(record.outcome, CallFailed) else "completed"
+        told = f"call {seq} of run {run.run_id}, {record.key.fn}(), {how}."
+        raise OutcomeKnown(told, fix=f"`cloche runs fork {run.run_id} --from {seq}` makes it again in a new run.")
+    return record
 
 
 def _decision(run: Run, record: Record, what: str, value: Any, by: str) -> list[Event]:

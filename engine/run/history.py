@@ -81,6 +81,7 @@ class Generation:
     finished: RunFinished | None = None
     ended_at: float | None = None
     outputs: list[Output] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
 
     @property
     def active_s(self) -> float:
@@ -202,7 +203,8 @@ class History:
             case _:
                 assert_never(event)
         self.seq = line.seq
-        if self.generations and not isinstance(event, RunFinished):
+        # What a later owner or a person adds says nothing of how long the generation lived.
+        if self.generations and not isinstance(event, RunFinished | CellEnded | CallUnknown | Decision):
             self.generations[-1].last_at = line.at
 
     def check(self, line: Line) -> None:
@@ -251,6 +253,8 @@ class History:
 
     def _decide(self, event: Decision) -> None:
         self.decisions.append(event)
+        if self.generations:
+            self.generations[-1].decisions.append(event)
         if event.what == "rerun":
             self._record(event.of).rerun = True
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from itertools import accumulate
 from typing import Any
 
 from cloche_guest import codec
 
 from engine.errors import EngineFailure
 from engine.files import write_atomic
-from engine.run.events import CallCompleted, CallFailed, CallStarted, ErrorText, RunWaiting
+from engine.run.events import CallCompleted, CallFailed, CallStarted, Decision, ErrorText, RunWaiting
 from engine.run.folder import Run, read_state
+from engine.run.grouping import Grouping
 from engine.run.history import Generation, History, Record
 from engine.run.spec import RunSpec
 from engine.run.status import Status
@@ -19,9 +21,10 @@ from engine.run.view import (
     ArtifactView,
     CallView,
     Clipped,
+    DecisionView,
     GenerationView,
-    GroupView,
     Node,
+    OriginView,
     RunView,
 )
 from engine.run.wording import clean
@@ -80,7 +83,7 @@ def project(run: Run, history: History, *, owned: bool) -> RunView:
         cap=history.cap(spec.cap),
         calls_made=len(shown),
         failed_calls=sum(isinstance(record.outcome, CallFailed) for record in shown),
-        generations=[_generation(generation, history, owned) for generation in history.generations],
+        generations=_generations(history, owned),
         calls=_tree(history, owned),
         artifacts=[ArtifactView(**artifact.body()) for artifact in history.artifacts.values()],
         deliveries=[record.seq for record in shown if record.outcome and "delivers" in record.outcome.facts],
@@ -93,6 +96,7 @@ def _fixed(spec: RunSpec) -> dict[str, Any]:
         "run_id": spec.run_id,
         "kind": spec.kind,
         "session": spec.session,
+        "forked_from": OriginView(run=spec.forked_from.run, seq=spec.forked_from.seq) if spec.forked_from else None,
         "workflow_id": spec.workflow_id,
         "revision": spec.revision,
         "tree_id": spec.tree_id,
@@ -141,7 +145,25 @@ def clip(encoded: Any, limit: int) -> Clipped:
     return Clipped(text=clean(text, limit), size=len(text.encode()), whole=len(text) <= limit)
 
 
-def _generation(generation: Generation, history: History, owned: bool) -> GenerationView:
+def _generations(history: History, owned: bool) -> list[GenerationView]:
+    replayed = _replayed(history)
+    return [_generation(one, history, owned, replayed[one.number]) for one in history.generations]
+
+
+def _replayed(history: History) -> list[int]:
+    """For each generation the calls whose outcome an earlier one had and that it did not execute again."""
+    known = [0] * (history.generation + 2)
+    for records in history.places.values():
+        first = min((record.generation for record in records if record.outcome is not None), default=None)
+        if first is not None:
+            known[first + 1] += 1
+            for number in {record.generation for record in records if record.generation > first}:
+                known[number] -= 1
+                known[number + 1] += 1
+    return list(accumulate(known))
+
+
+def _generation(generation: Generation, history: History, owned: bool, replayed: int) -> GenerationView:
     cell, gone = generation.cell, generation.cell_end
     status, reason = _generation_standing(generation, running=owned and generation.number == history.generation)
     return GenerationView(
@@ -150,6 +172,11 @@ def _generation(generation: Generation, history: History, owned: bool) -> Genera
         active_s=round(generation.active_s, 6),
         status=status,
         reason=reason,
+        message=generation.finished.message if generation.finished else "",
+        replayed=replayed if cell else 0,
+        executed=len(started := history.starts.get(generation.number, [])),
+        unknown=sum(_is_unknown(record, history, owned) for record in started),
+        decisions=[_decision(decision) for decision in generation.decisions if not decision.of],
         pid=generation.started.pid,
         host=generation.started.host,
         torn=generation.started.torn,
@@ -168,6 +195,13 @@ def _generation(generation: Generation, history: History, owned: bool) -> Genera
     )
 
 
+def _is_unknown(record: Record, history: History, owned: bool) -> bool:
+    """True for an attempt whose end nobody saw; a timer that was cut off is none."""
+    if record.outcome is not None or record.started.kind == "timer":
+        return False
+    return _call_status(record, history, owned) == "unknown"
+
+
 def _generation_standing(generation: Generation, *, running: bool) -> tuple[Status, str]:
     if generation.finished is not None:
         return generation.finished.status, generation.finished.reason
@@ -177,29 +211,43 @@ def _generation_standing(generation: Generation, *, running: bool) -> tuple[Stat
 
 
 def _tree(history: History, owned: bool) -> list[Node]:
-    """Calls in the order in which their places were first reached, below their phases and dependencies."""
-    top: list[Node] = []
-    open_groups: list[tuple[tuple[str, str], list[Node]]] = []
+    grouping = Grouping()
+    causes = _causes(history)
+    decided: dict[int, list[DecisionView]] = {}
+    for decision in history.decisions:
+        decided.setdefault(decision.of, []).append(_decision(decision))
     for records in history.places.values():
-        path = _path(records[-1])
-        same = 0
-        while same < min(len(path), len(open_groups)) and open_groups[same][0] == path[same]:
-            same += 1
-        del open_groups[same:]
-        for kind, name in path[same:]:
-            group = GroupView.model_validate({"kind": kind, "name": name, "items": []})
-            (open_groups[-1][1] if open_groups else top).append(group)
-            open_groups.append(((kind, name), group.items))
-        (open_groups[-1][1] if open_groups else top).append(_call(records, history, owned))
-    return top
+        newest = records[-1]
+        call = _call(
+            records,
+            history,
+            owned,
+            ended_generation=causes.get(newest.seq, 0),
+            decisions=[one for record in records for one in decided.get(record.seq, ())] if decided else [],
+        )
+        grouping.add(newest, call)
+    return grouping.top
 
 
-def _path(record: Record) -> list[tuple[str, str]]:
-    phases = [("phase", name) for name in record.started.phase]
-    return phases + [("dependency", part) for part in record.key.scope.split("/") if part]
+def _causes(history: History) -> dict[int, int]:
+    """The failed calls that ended a program, and the generation in which they did."""
+    return {
+        seq: generation.number
+        for generation in history.generations
+        if generation.told_of_the_program and generation.finished is not None
+        for seq in (generation.finished.cause, *generation.finished.also)
+        if seq
+    }
 
 
-def _call(records: list[Record], history: History, owned: bool) -> CallView:
+def _decision(decision: Decision) -> DecisionView:
+    plain = decision.what in ("raise_cap", "on_unknown")
+    return DecisionView(what=decision.what, by=decision.by, of=decision.of, value=decision.value if plain else None)
+
+
+def _call(
+    records: list[Record], history: History, owned: bool, *, ended_generation: int, decisions: list[DecisionView]
+) -> CallView:
     record = records[-1]
     outcome = record.outcome
     return CallView(
@@ -218,6 +266,9 @@ def _call(records: list[Record], history: History, owned: bool) -> CallView:
         started_at=record.started_at,
         duration_s=None if record.ended_at is None else round(record.ended_at - record.started_at, 6),
         facts=dict(outcome.facts) if outcome else {},
+        waits_for=record.started.kind if record.started.kind in ("timer", "person") else "",
+        ended_generation=ended_generation,
+        decisions=decisions,
     )
 
 

@@ -14,6 +14,15 @@ class _View(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class DecisionView(_View):
+    """What a person decided."""
+
+    what: str = Field(description="As `decision` in docs/reference/journal.md.")
+    by: str = Field(description="Who; empty where the machine did not know.")
+    of: int = Field(0, description="The attempt at a call that it is about, by `seq`; 0 for the run as a whole.")
+    value: Any = Field(None, description="The cap, or how calls of unknown outcome are taken; else null.")
+
+
 class CallView(_View):
     """A call. `attempts` counts its executions over all generations; `replayed`: the current one took an earlier record.
 
@@ -22,7 +31,7 @@ class CallView(_View):
 
     kind: Literal["call"] = Field("call", description="Always `call`.")
     seq: int = Field(description="Sequence number of its newest `call.started` in the journal.")
-    scope: str = Field(description="`/` for the main line, `/<dependency>[k]` inside one.")
+    scope: str = Field(description="Where it stands, as docs/reference/journal.md says; `/` for the main line.")
     fn: str = Field(description="The recorded function.")
     n: int = Field(description="The how-many-eth call of it in this scope, from 1.")
     digest: str = Field(description="SHA-256 of the arguments.")
@@ -42,13 +51,20 @@ class CallView(_View):
     started_at: float = Field(description="Seconds since 1970.")
     duration_s: float | None = Field(description="Null while nobody saw its end.")
     facts: dict[str, Any] = Field(description="What the host noted beside the result, such as the model.")
+    waits_for: Literal["", "timer", "person"] = Field("", description="A time, or an answer of a person; else empty.")
+    ended_generation: int = Field(
+        0, description="The generation whose program ended by this failure; 0 for a failure that was handled, so far."
+    )
+    decisions: list[DecisionView] = Field(default_factory=list, description="About it, in order.")
 
 
 class GroupView(_View):
-    """Calls of a `phase()` block or of one call of a dependency, in order."""
+    """Calls that belong together, in order."""
 
-    kind: Literal["phase", "dependency"] = Field(description="What holds them together.")
-    name: str = Field(description="The phase's name, or the dependency and which call of it.")
+    kind: Literal["phase", "dependency", "parallel", "pipeline", "task"] = Field(
+        description="A `phase()` block, one call of a dependency, one branch of `parallel`, one item of `pipeline`, one asyncio task."
+    )
+    name: str = Field(description="The phase's name; else the place that made it, and its number.")
     items: list[Node] = Field(description="Calls and groups inside, in order.")
 
 
@@ -64,6 +80,13 @@ class GenerationView(_View):
     active_s: float = Field(description="Time with a cell.")
     status: Status = Field(description="How it ended.")
     reason: str = Field(description="As of the run.")
+    message: str = Field("", description="The reason in a sentence, as it was recorded.")
+    replayed: int = Field(
+        0, description="Calls whose earlier outcome it could give back; fewer when it died on the way."
+    )
+    executed: int = Field(0, description="Calls that it began to execute.")
+    unknown: int = Field(0, description="Of these, without an outcome that anybody saw.")
+    decisions: list[DecisionView] = Field(default_factory=list, description="What people decided for it as a whole.")
     pid: int = Field(description="The process that executed it.")
     host: str = Field(description="That process's machine.")
     torn: int = Field(description="Bytes of an unfinished last journal line that were cut off before it.")
@@ -97,6 +120,13 @@ class Clipped(_View):
     whole: bool = Field(description="Nothing was cut.")
 
 
+class OriginView(_View):
+    """Where a fork took its first records from."""
+
+    run: str = Field(description="The run.")
+    seq: int = Field(description="The first call of it that was not taken over.")
+
+
 class RunView(_View):
     """A run, folded from its journal."""
 
@@ -105,6 +135,7 @@ class RunView(_View):
     run_id: str = Field(description="UTC time and a random suffix.")
     kind: str = Field(description="`package` in this version.")
     session: str = Field(description="The session it belongs to.")
+    forked_from: OriginView | None = Field(None, description="Null for a run that is no fork.")
     workflow_id: str = Field(description="The package.")
     revision: str = Field(description="Commit id, 40 hex digits.")
     tree_id: str = Field(description="Git tree id of the package, 40 hex digits.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cli.run_text import _bare
+from cli.call_text import as_code
 
 
 @pytest.mark.parametrize(
@@ -19,4 +19,4 @@ from cli.run_text import _bare
     ],
 )
 def test_arguments_are_shown_as_code_writes_them(recorded: str, shown: str) -> None:
-    assert _bare(recorded) == shown
+    assert as_code(recorded) == shown

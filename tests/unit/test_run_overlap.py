@@ -16,6 +16,7 @@ from engine.run.events import CallDropped, RunWaiting
 from engine.run.executing import AT_ONCE
 from engine.run.folder import Run
 from engine.run.generation import Limits
+from engine.run.named import CallNotFound
 from engine.run.status import Status
 from engine.run.view import CallView, RunView, calls_of
 from engine.sandbox.outcome import Cause
@@ -445,7 +446,7 @@ def test_an_answer_that_is_refused_changes_nothing(bench: Bench) -> None:
     before = kinds(run)
     with pytest.raises(UsageError):
         answer(run, call(view, "ask").seq, 7, check=refuse)
-    with pytest.raises(UsageError):
+    with pytest.raises(CallNotFound):
         answer(run, 1, True)
     assert kinds(run) == before
 
