@@ -40,7 +40,10 @@ def given(value: str | None, value_file: str, *, codec_form: bool) -> Any:
     try:
         text = value if value is not None else _read(value_file)
         found = json.loads(text, parse_constant=_constant)
-        return codec.check(found) if codec_form else codec.encode(found)
+        if not codec_form:
+            return codec.encode(found)
+        codec.check(found)
+        return found
     except (ValueError, RecursionError, codec.CodecError) as error:
         raise UsageError(
             f"the value is no JSON that can be recorded: {error}.", fix="A text needs its own quotes."
