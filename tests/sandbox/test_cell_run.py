@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -13,11 +15,11 @@ from cloche_guest import codec
 
 from engine.errors import CellLost
 from engine.sandbox.cell import Cell, open_cell
-from engine.sandbox.frames import Call, End, Output
+from engine.sandbox.frames import Call, Drop, End, Output, Quiet
 from engine.sandbox.jobs import RunJob
 from engine.sandbox.outcome import Cause
 from engine.sandbox.service import Sandbox
-from tests.helpers.sandbox import containers_of, run_package, running, snapshot, tell
+from tests.helpers.sandbox import Story, containers_of, run_package, running, snapshot, tell
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
 
@@ -326,3 +328,108 @@ async def test_many_cells_follow_each_other_and_leave_nothing(sandbox: Sandbox, 
         for number in range(6):
             group.start_soon(one, number)
     assert containers_of(sandbox) == []
+
+
+async def choosing(cell: Cell, choose: Callable[[list[Call]], Call], answer: Callable[[Call], Any]) -> Story:
+    """Read to the end; whenever the program is quiet, answer the call that `choose` picks of those that are unanswered."""
+    story, waiting = Story(), dict[int, Call]()
+    while True:
+        frame = await cell.receive()
+        story.frames.append(frame)
+        if isinstance(frame, Call):
+            waiting[frame.number] = frame
+        elif isinstance(frame, Drop):
+            del waiting[frame.call]
+        elif isinstance(frame, End):
+            story.end = await cell.finish()
+            return story
+        if isinstance(frame, Quiet) or (isinstance(frame, Call) and frame.waits):
+            call = waiting.pop(choose(list(waiting.values())).number)
+            await cell.reply_ok(call.number, codec.encode(answer(call)), at=1_900_000_000.0 + call.number)
+
+
+CONCURRENT = """
+    import asyncio, datetime, random, secrets, time, uuid
+    from cloche import agent_async, llm, parallel, pipeline
+
+    async def work(name):
+        return await agent_async(name)
+
+    async def race():
+        tasks = {asyncio.create_task(work(f"t{i}"), name=str(i)) for i in range(30)}
+        done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
+            task.cancel()
+        await asyncio.wait(pending)
+        return [[task.get_name() for task in done], [task.get_name() for task in pending]]
+
+    def draws():
+        return [random.random(), secrets.token_hex(4), str(uuid.uuid4()), str(uuid.uuid1())]
+
+    def clocks():
+        moment = datetime.datetime.now(datetime.UTC)
+        return [time.time(), moment.timestamp(), str(datetime.date.today()), type(moment) is datetime.datetime]
+
+    def branch(name):
+        return [llm(name), clocks(), draws()]
+
+    def sample(task):
+        return [
+            clocks(), parallel([lambda i=i: branch(f"b{i}") for i in range(3)]), asyncio.run(race()),
+            pipeline(range(20), lambda i: llm(str(i)), int), clocks(), draws(),
+        ]
+"""
+
+
+async def test_concurrent_code_does_the_same_in_every_cell_when_the_answers_come_in_the_same_order(
+    sandbox: Sandbox, image_id: str, tmp_path: Path
+) -> None:
+    source = snapshot(tmp_path / "s", CONCURRENT)
+    values, calls = [], []
+    for _ in range(3):
+        async with running(sandbox, image_id, source) as cell:
+            story = await choosing(cell, lambda waiting: waiting[-1], lambda call: call.args["prompt"])
+        values.append(story.value)
+        calls.append([(call.scope, call.fn, call.n, call.args) for call in story.of(Call)])
+    assert values[0] == values[1] == values[2]
+    assert calls[0] == calls[1] == calls[2]
+    before, branches, (done, pending), piped, after, drawn = values[0]
+    assert before == [0.0, 0.0, "1970-01-01", True]
+    assert [one[0] for one in branches] == ["b0", "b1", "b2"]
+    assert branches[2][1] == [1_900_000_003.0, 1_900_000_003.0, "2030-03-17", True]
+    assert (done, len(pending)) == (["29"], 29)
+    assert piped == list(range(20))
+    assert after[0] == after[1] > 1_900_000_030
+    assert len({str(one[2]) for one in branches} | {str(drawn)}) == 4
+
+
+async def test_a_cell_has_room_for_all_the_branches_of_a_program(
+    sandbox: Sandbox, image_id: str, tmp_path: Path
+) -> None:
+    body = """
+        from cloche import llm, parallel
+
+        def sample(task):
+            inner = lambda i: parallel([lambda j=j: int(llm(str(i * 16 + j))) for j in range(16)])
+            return sum(sum(parallel([lambda i=i: inner(i) for i in range(16)]), []))
+    """
+    async with running(sandbox, image_id, snapshot(tmp_path / "s", body)) as cell:
+        story = await choosing(cell, lambda waiting: waiting[-1], lambda call: call.args["prompt"])
+    assert story.value == sum(range(256))
+    assert story.ended.accounting.peak_memory_bytes is not None
+    assert story.ended.accounting.peak_memory_bytes < 256 * MIB
+
+
+async def test_an_operator_may_allow_fewer_processes_than_a_program_has_branches(
+    sandbox: Sandbox, image_id: str, tmp_path: Path
+) -> None:
+    body = """
+        from cloche import llm, parallel
+
+        def sample(task):
+            return sum(parallel([lambda i=i: int(llm(str(i))) for i in range(40)]))
+    """
+    small = replace(sandbox, settings=sandbox.settings.model_copy(update={"processes": 20}))
+    async with running(small, image_id, snapshot(tmp_path / "s", body)) as cell:
+        story = await choosing(cell, lambda waiting: waiting[0], lambda call: call.args["prompt"])
+    assert story.value == sum(range(40))

@@ -386,9 +386,7 @@ def demo(task):
     "body",
     [
         "def demo(task):\n    async def main(): await asyncio.Event().wait()\n    asyncio.run(main())\n",
-        "def demo(task):\n"
-        "    async def main(): await asyncio.Event().wait()\n"
-        "    parallel([lambda: llm('x'), lambda: asyncio.run(main())])\n",
+        "def demo(task): parallel([lambda: llm('x'), lambda: asyncio.run(asyncio.wait_for(asyncio.Event().wait(), None))])",
     ],
 )
 def test_a_program_that_could_never_go_on_is_told_so(body):

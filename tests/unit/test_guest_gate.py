@@ -162,6 +162,36 @@ def test_it():
     assert (report.outcome, report.entered) == ("passed", True), report
 
 
+def test_concurrent_code_runs_in_a_case_as_in_a_run():
+    body = """
+import asyncio
+from cloche import agent_async, parallel
+from cloche.testing import script
+from workflows.demo import demo
+from workflows.dep import dep
+def test_it():
+    async def main():
+        await asyncio.sleep(3600)
+        return await asyncio.gather(agent_async("x"), agent_async("y"))
+    with script(llm=["yes", "no"], agent=["1", "2"]) as calls:
+        assert parallel([lambda: demo("a"), lambda: dep("b")]) == [["a", "yes"], ["no"]]
+        assert asyncio.run(main()) == ["1", "2"]
+    place = "tests.test_workflow.test_it"
+    assert [c.scope for c in calls] == [
+        f"/parallel@{place}[1.1]/dep[1]", f"/parallel@{place}[1.2]/dep[1]",
+        f"/task@{place}[1]/task@{place}._locals_.main[1]", f"/task@{place}[1]/task@{place}._locals_.main[2]",
+    ]
+def test_without_a_script_branches_still_run():
+    assert parallel([lambda: 1, lambda: 2]) == [1, 2]
+    assert asyncio.run(asyncio.sleep(0, 3)) == 3
+"""
+    dep = "from cloche import llm\ndef dep(task):\n    return [llm('x')]\n"
+    more = {"workflows/dep/workflow.py": dep, "workflows/dep/__init__.py": "from .workflow import dep\n"}
+    names = ("test_it", "test_without_a_script_branches_still_run")
+    found, _ = gate(body, [("tests/test_workflow.py", "", name, 0, 1) for name in names], more=more)
+    assert [report.outcome for report in found] == ["passed", "passed"], found
+
+
 def test_nothing_of_one_case_is_left_for_the_next():
     body = """
 import os, time, pathlib

@@ -35,13 +35,13 @@ def _hash(self: Any) -> int:
 class Future(asyncio.Future[Any]):
     """asyncio's, with a hash that does not depend on where it lies in memory."""
 
-    __hash__ = _hash  # type: ignore[assignment]
+    __hash__ = _hash
 
 
 class Task(asyncio.Task[Any]):
     """asyncio's, with a hash that does not depend on where it lies in memory."""
 
-    __hash__ = _hash  # type: ignore[assignment]
+    __hash__ = _hash
 
 
 class _Answer(Future):
@@ -82,13 +82,13 @@ class _Timer(asyncio.TimerHandle):
 
     def arrived(self) -> None:
         """Its time has come."""
-        loop: Any = self._loop
+        loop: Any = self._loop  # type: ignore[attr-defined]
         loop._add(self)
 
     def _run(self) -> None:
         if self.pending is not None:
             self.pending.result()
-        super()._run()  # type: ignore[misc]
+        super()._run()
 
 
 class _AsyncGenerators:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 STRANDS: Final = 96
-"""Strands of one program at once; a cell lets it have 128 threads and processes."""
+"""Strands of one program at once, unless it may have fewer; a cell usually lets it have 128 threads and processes."""
 
 _RUNNING, _PARKED, _READY, _ENDED = range(4)
 
@@ -101,10 +101,11 @@ class Strand:
 
 
 class Strands:
-    """The strands of one program; the one that makes this is the first. `ident` is the running thread's."""
+    """The strands of one program, at most `limit`; the one that makes this is the first. `ident` is the running thread's."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, *, limit: int = STRANDS) -> None:
         self.source = source
+        self._limit = limit
         self.ident = get_ident()
         self.current = Strand(self, self.ident, _RUNNING)
         self.ready: deque[Strand] = deque()
@@ -113,7 +114,7 @@ class Strands:
     @property
     def room(self) -> int:
         """How many more strands can be started."""
-        return STRANDS - len(self._alive)
+        return self._limit - len(self._alive)
 
     def start(self, work: Callable[[], None]) -> Strand:
         """A strand of its own for `work`, which must raise nothing; it stands in line and runs when its turn comes.

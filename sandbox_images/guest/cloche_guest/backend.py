@@ -12,17 +12,21 @@ import hashlib
 import importlib
 import json
 import os
+import resource
 import select
 from collections import deque
 from typing import Any
 
 from cloche import CallError, _scopes
-from cloche._strands import Deadlock, Pending, Strands, Waiter
+from cloche._strands import STRANDS, Deadlock, Pending, Strands, Waiter
 
 from cloche_guest import codec, wire
 from cloche_guest.failure import clean
 
 _LABEL_CHARACTERS = 300
+_PROCESSES = 16
+"""Left to the program's own processes, of those and threads that it may have."""
+
 _READ_BYTES = 256 * 1024
 _FRAME_ROOM = 256 * 1024
 """More than a call's frame takes beyond the text of its arguments."""
@@ -92,7 +96,7 @@ class ChannelBackend:
         self._began = at
         self._passed = 0.0
         self.at = at
-        self.strands = Strands(self)
+        self.strands = Strands(self, limit=min(STRANDS, resource.getrlimit(resource.RLIMIT_NPROC)[0] - _PROCESSES))
 
     # what the program does
 
