@@ -39,7 +39,8 @@ class BadLine(ValueError):
 @cache
 def _own_fields(kind: type[BaseModel]) -> tuple[tuple[str, Any], ...]:
     """Names and defaults, without the type's own name."""
-    return tuple((name, field.default) for name, field in kind.model_fields.items() if name != "e")
+    fields = kind.model_fields.items()
+    return tuple((name, field.get_default(call_default_factory=True)) for name, field in fields if name != "e")
 
 
 class _Event(BaseModel):

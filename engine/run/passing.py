@@ -31,7 +31,7 @@ from engine.run.order import CallOrder, OutOfOrder
 from engine.run.replay import AskPerson, Diverged, Execute, Hold, OnUnknown, Replay, StillOpen, decide, unknown
 from engine.run.status import Status
 from engine.run.wording import MESSAGE_CHARACTERS, clean
-from engine.sandbox.frames import Artifact, Call, CellFrame, Drop, End, Output, Quiet, Result
+from engine.sandbox.frames import Artifact, Call, CellFrame, Drop, End, Output, Quiet, Ready, Result
 
 LOOK_S = 0.2
 """How often a pass looks for a cancel request and at its deadline."""
@@ -108,7 +108,6 @@ class Pass:
             EngineFailure: something could not be recorded; nothing was executed without its record.
         """
         try:
-            await self._send_ahead()
             while self.stop is None and not self.waits_for:
                 frame = await self._next()
                 self._look()
@@ -157,6 +156,8 @@ class Pass:
     async def _take(self, frame: CellFrame) -> bool:
         """Handle one frame; True for the last one."""
         match frame:
+            case Ready():
+                await self._send_ahead()
             case Call():
                 await self._call(frame)
             case Quiet():
