@@ -66,6 +66,8 @@ def signature(thing: Any) -> str:
         return (
             f"with {_call(node)}: ..." if manager else f"{_call(node)} -> {ast.unparse(node.returns or ast.Name(''))}"
         )
+    if isinstance(node, ast.AsyncFunctionDef):
+        return f"await {_call(node)} -> {ast.unparse(node.returns or ast.Name(''))}"
     assert isinstance(node, ast.ClassDef)
     made = [
         one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__" and one.args.args[1:]
@@ -84,7 +86,7 @@ def _public_methods(node: ast.ClassDef) -> list[ast.FunctionDef]:
     return [one for one in node.body if isinstance(one, ast.FunctionDef) and not one.name.startswith("_")]
 
 
-def _call(node: ast.FunctionDef) -> str:
+def _call(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     return f"{node.name}({ast.unparse(node.args)})"
 
 

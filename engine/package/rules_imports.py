@@ -24,6 +24,7 @@ from engine.package.rules import Findings
 from engine.package.source import Module
 from engine.package.vocabulary import (
     MANAGEMENT,
+    PRIMITIVE_PERMISSION,
     PRIMITIVES_MODULE,
     PROGRAM_PERMISSION,
     PROGRAMS_MODULE,
@@ -184,6 +185,7 @@ class _Imports:
 
     def _check_primitive(self, name: str | None, line: int) -> None:
         if name is None or name in primitives():
+            self._check_permission(name, PRIMITIVE_PERMISSION, line)
             return
         if name == "testing":
             self._require_test(line, TESTING_MODULE)
@@ -197,11 +199,14 @@ class _Imports:
             fix = f"Write `from cloche.programs import <name>` with one of: {', '.join(sorted(programs()))}."
             self._report("import.program", imported.line, told, fix)
             return
-        needed = PROGRAM_PERMISSION.get(imported.name)
+        self._check_permission(imported.name, PROGRAM_PERMISSION, imported.line)
+
+    def _check_permission(self, name: str | None, table: Mapping[str, str], line: int) -> None:
+        needed = table.get(name or "")
         if needed and self._metadata and not self._module.is_test and needed not in self._metadata.permissions:
-            told = f"{imported.name} needs the permission {needed}, which is not declared."
+            told = f"{name} needs the permission {needed}, which is not declared."
             fix = f'Add "{needed}" to `permissions` in pyproject.toml, or do without.'
-            self._report("import.permission", imported.line, told, fix)
+            self._report("import.permission", line, told, fix)
 
     def _check_workflow(self, imported: Imported) -> None:
         name = imported.module.removeprefix(f"{_WORKFLOWS}.")

@@ -45,9 +45,9 @@ STANDARD: Final = _words(
 """Standard modules a package may import, by exact name."""
 
 UNRECORDED: Final = {
-    "threading": ("parallel", "calls one after another"),
-    "multiprocessing": ("parallel", "calls one after another"),
-    "concurrent": ("parallel", "calls one after another"),
+    "threading": ("parallel", "`pipeline()` or asyncio"),
+    "multiprocessing": ("parallel", "`pipeline()` or asyncio"),
+    "concurrent": ("parallel", "`pipeline()` or asyncio"),
     "os": ("", "`read`, `glob`, `list` and `grep` from cloche.programs, and `resource()`"),
     "sys": ("", "exceptions, `emit()` and `deliver()`"),
     "time": ("", "`now()` from cloche"),
@@ -64,7 +64,10 @@ HIDDEN: Final = frozenset(UNRECORDED) | _words(
 )
 """Modules that must not be reached as attributes of others (`logging.os`)."""
 
-HIDDEN_MEMBERS: Final = frozenset({"io.open", "io.open_code", "io.FileIO"})
+HIDDEN_MEMBERS: Final = _words(
+    """io.open io.open_code io.FileIO asyncio.to_thread asyncio.create_subprocess_exec asyncio.create_subprocess_shell
+    asyncio.open_connection asyncio.start_server asyncio.open_unix_connection asyncio.start_unix_server"""
+)
 ALLOWED_MEMBERS: Final = frozenset({"datetime.time", "datetime.datetime.time"})
 """Members that only share their name with a refused module."""
 
@@ -106,6 +109,8 @@ PERMISSIONS: Final = frozenset({"workspace.read", "workspace.write", "workspace.
 DEFAULT_PERMISSIONS: Final = ("workspace.read",)
 PROGRAM_PERMISSION: Final = dict.fromkeys(("read", "grep", "glob", "list"), "workspace.read")
 """Registered program → the permission a package needs to call it."""
+PRIMITIVE_PERMISSION: Final = {"ask": "ask"}
+"""Primitive → the permission a package needs to call it."""
 
 
 @cache
