@@ -9,11 +9,13 @@ MAKEFLAGS += --no-print-directory
 VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
+# What the benchmarks are measured beside; nothing else needs it, so nothing else installs it.
+PEERS := .cache/peers
 # Two workers, a file to a worker. For example PYTEST_ARGS="-k gate -x" instead.
 PYTEST_ARGS ?= -n 2 --dist loadfile
 CODE := engine cli sandbox_images tests examples .ci
 
-.PHONY: help setup engine engine-status engine-stop image demo check docs test bench bench-check lock clean
+.PHONY: help setup engine engine-status engine-stop image demo check docs test peers bench bench-check lock clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)$$/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -54,10 +56,23 @@ docs: $(READY) ## render the reference pages that come from the code
 test: image ## the whole suite, containers included
 	@$(PY) -m pytest tests $(PYTEST_ARGS)
 
-bench: image ## measure: medians and ratios in one run
+peers: $(PEERS)/.ready ## DBOS and LangGraph in an environment of their own, for the benchmarks
+	@:
+
+$(PEERS)/.ready: .ci/requirements-peers.lock | $(READY)
+	@echo "cloche: installing the locked peers into $(PEERS)"
+	@rm -rf $(PEERS)
+	@$(PY) -m venv $(PEERS)
+	@$(PEERS)/bin/python -m pip --disable-pip-version-check --no-input install --quiet --no-compile --require-hashes --no-deps \
+		-r .ci/requirements-peers.lock
+	@touch $@
+
+bench: image ## measure: medians and ratios in one run, beside DBOS and LangGraph where they can be installed
+	@$(MAKE) peers || true
 	@$(PY) -m tests.benchmarks
 
 bench-check: image ## measure, and fail outside the bands
+	@$(MAKE) peers || true
 	@$(PY) -m tests.benchmarks --check
 
 lock: $(READY) ## resolve the dependencies anew into .ci/requirements*.lock
@@ -65,6 +80,8 @@ lock: $(READY) ## resolve the dependencies anew into .ci/requirements*.lock
 		--output-file .ci/requirements.lock pyproject.toml
 	@$(VENV)/bin/uv pip compile --quiet --upgrade --python-version 3.11 --generate-hashes --no-header \
 		--extra dev --output-file .ci/requirements-dev.lock pyproject.toml
+	@$(VENV)/bin/uv pip compile --quiet --upgrade --python-version 3.11 --generate-hashes --no-header \
+		--group peers --output-file .ci/requirements-peers.lock
 
 clean: ## remove the environment and caches; the engine, the image and Cloche's home stay
 	@rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .cache

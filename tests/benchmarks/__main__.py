@@ -15,20 +15,30 @@ from pathlib import Path
 
 import structlog
 
-from tests.benchmarks import one_shot, packages, recorded_call, startup
+from tests.benchmarks import journal_size, kills, one_shot, packages, recorded_call, replayed, startup, waiting
 from tests.benchmarks.figures import SLACK, Figure, outside
 from tests.benchmarks.house import published, scratch
+from tests.benchmarks.peers import process
+from tests.benchmarks.peers.subjects import open_subjects
 
-GROUPS = ("one-shot", "call", "validate", "list", "start")
+GROUPS = ("one-shot", "call", "replay", "resume", "journal", "waiting", "kills", "validate", "list", "start")
+WITH_PEERS = frozenset({"call", "replay", "kills"})
+WITHOUT_APP = frozenset({"validate", "list", "start"})
+
+Measure = Callable[[], list[Figure]]
 
 
 def main() -> int:
-    """Exit code: 0, or 1 when `--check` found a figure outside its band."""
+    """Exit code: 0, or 1 when `--check` found a figure outside its band, or could not measure beside the peers."""
     options = _parser().parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    groups = options.only or GROUPS
+    missing = bool(WITH_PEERS & set(groups)) and not process.available()
+    if missing:
+        print(process.MISSING, file=sys.stderr)
     begun = time.monotonic()
     with scratch() as root:
-        figures = measure(root, groups=options.only or GROUPS, rounds=options.rounds)
+        figures = measure(root, groups=groups, rounds=options.rounds)
     took_s = time.monotonic() - begun
     failed = outside(figures)
     if options.json:
@@ -36,33 +46,45 @@ def main() -> int:
     else:
         print(table(figures))
         print(f"\n{took_s:.0f} s in all; {_surroundings()}")
-    if options.check:
-        for figure in failed:
-            print(f"outside its band: {figure.name}, {_target(figure)}", file=sys.stderr)
-        return 1 if failed else 0
-    return 0
+    if not options.check:
+        return 0
+    for figure in failed:
+        print(f"outside its band: {figure.name}, {_target(figure)}", file=sys.stderr)
+    return 1 if failed or missing else 0
 
 
 def measure(root: Path, *, groups: tuple[str, ...] | list[str], rounds: int) -> list[Figure]:
-    """The figures of some groups, in the order of `GROUPS`."""
+    """The figures of some groups, in the order of `GROUPS`; without the peers' where those are not installed."""
     figures: list[Figure] = []
     with ExitStack() as stack:
-        measures: dict[str, Callable[[], list[Figure]]] = {
-            "validate": partial(packages.measure_validation, root=root, rounds=_share(rounds, 3)),
-            "list": partial(packages.measure_listing, root=root, rounds=_share(rounds, 2)),
-            "start": partial(startup.measure, rounds=rounds),
-        }
-        if {"one-shot", "call"} & set(groups):
-            app = stack.enter_context(published(root))
-            measures |= {
-                "one-shot": partial(one_shot.measure, app, root=root, rounds=rounds),
-                "call": partial(recorded_call.measure, app, root=root, rounds=_share(rounds, 3)),
-            }
+        measures = _measures(stack, root, set(groups), rounds)
         for group in GROUPS:
             if group in groups:
                 print(f"measuring {group} …", file=sys.stderr)
                 figures += measures[group]()
     return figures
+
+
+def _measures(stack: ExitStack, root: Path, groups: set[str], rounds: int) -> dict[str, Measure]:
+    measures: dict[str, Measure] = {
+        "validate": partial(packages.measure_validation, root=root, rounds=_share(rounds, 3)),
+        "list": partial(packages.measure_listing, root=root, rounds=_share(rounds, 2)),
+        "start": partial(startup.measure, rounds=rounds),
+    }
+    if groups <= WITHOUT_APP:
+        return measures
+    app = stack.enter_context(published(root))
+    with_peers = process.available()
+    peers = stack.enter_context(open_subjects(root / "peers")) if with_peers and {"call", "replay"} & groups else []
+    return measures | {
+        "one-shot": partial(one_shot.measure, app, root=root, rounds=rounds),
+        "call": partial(recorded_call.measure, app, root=root, rounds=_share(rounds, 3), peers=peers),
+        "replay": partial(replayed.measure, app, rounds=_share(rounds, 3), peers=peers),
+        "resume": partial(replayed.measure_resume, app, rounds=rounds),
+        "journal": partial(journal_size.measure, app),
+        "waiting": partial(waiting.measure, app),
+        "kills": partial(kills.measure, app, root=root / "kills", with_peers=with_peers),
+    }
 
 
 def table(figures: list[Figure]) -> str:
@@ -71,10 +93,10 @@ def table(figures: list[Figure]) -> str:
     rows = [head] + [
         (
             figure.name,
-            figure.shown(figure.seconds),
+            figure.shown(figure.median),
             figure.baseline,
-            figure.shown(figure.baseline_s),
-            f"{figure.ratio:.2f}",
+            figure.shown(figure.baseline_median),
+            "" if figure.ratio is None else f"{figure.ratio:.2f}",
             _target(figure),
             figure.verdict,
         )
@@ -90,14 +112,14 @@ def _target(figure: Figure) -> str:
     target = figure.target
     if target is None:
         return ""
-    if target.of == "seconds":
+    if target.of == "median":
         return f"≤ {figure.shown(target.most)} (band {figure.shown(target.band)})"
     return f"≤ {target.most:g} × (band {target.band:.2f} ×)"
 
 
 def _document(figures: list[Figure], took_s: float) -> dict[str, object]:
     return {
-        "version": 1,
+        "version": 2,
         "took_s": round(took_s, 3),
         "cpus": os.cpu_count(),
         "load": os.getloadavg()[0],

@@ -16,31 +16,45 @@ import anyio
 
 from engine.app import App, open_app
 from engine.files import make_directory, remove_tree
-from engine.settings import load
+from engine.settings import Settings, load
 from sandbox_images import store
 from tests.helpers.publishing import package_files, write_package
 from tests.helpers.sandbox import CACHE, nothing_left
 
 TRIVIAL = "bench_trivial"
 CALLS = "bench_calls"
+REPLAYED = "bench_replayed"
+MIXED = "bench_mixed"
+EFFECTS = "bench_effects"
 
-_CALLS = """from cloche import now
+BODIES = {
+    CALLS: "for _ in range(int(task)):\n        now()",
+    REPLAYED: "for _ in range(int(task)):\n        now()\n    random()",
+    MIXED: (
+        'for number in range(int(task)):\n        with phase("round"):\n            now()\n            random()\n'
+        '            emit({"number": number})\n        glob("*.none")'
+    ),
+    EFFECTS: "for number in range(int(task)):\n        emit(number)",
+}
+"""What each package does with the number that is its task, before it gives that back."""
+
+_WORKFLOW = """from cloche import emit, now, phase, random
+from cloche.programs import glob
 
 from .steps.spoken import spoken
 
 
-def bench_calls(task):
-    for _ in range(int(task)):
-        now()
+def {name}(task):
+    {body}
     return spoken(task)
 """
-_CALLS_TEST = """from cloche.testing import script
-from workflows.bench_calls import bench_calls
+_TEST = """from cloche.testing import script
+from workflows.{name} import {name}
 
 
 def test_gives_the_task_back():
-    with script():
-        assert bench_calls("1") == "1"
+    with script(workspace={{}}):
+        assert {name}("1") == "1"
 """
 
 
@@ -56,16 +70,27 @@ def scratch() -> Iterator[Path]:
 
 @contextmanager
 def published(root: Path) -> Iterator[App]:
-    """An application with the cell image loaded, runc as its runtime, and the packages `TRIVIAL` and `CALLS` published."""
+    """An application with the cell image loaded, runc as its runtime, and the package `TRIVIAL` and those of `BODIES` published."""
     image = store.ensure_built(CACHE / "home", cache=CACHE / "debs", fall_back=True)
-    environ = {
-        "CLOCHE_HOME": str(root / "home"),
-        "CLOCHE_RUNTIME": "runc",
-        "DOCKER_HOST": os.environ.get("DOCKER_HOST", ""),
-    }
-    with open_app(load(environ)) as app, nothing_left(app.sandbox):
+    with open_app(settings_of(root / "home")) as app, nothing_left(app.sandbox):
         anyio.run(app.images.adopt, image.path)
-        calls = {**package_files(CALLS), "workflow.py": _CALLS, "tests/test_workflow.py": _CALLS_TEST}
-        for name, files in ((TRIVIAL, package_files(TRIVIAL)), (CALLS, calls)):
-            anyio.run(app.publish, write_package(root / "candidates", name, files))
+        for name in (TRIVIAL, *BODIES):
+            anyio.run(app.publish, write_package(root / "candidates", name, _files(name)))
         yield app
+
+
+def settings_of(home: Path, **environ: str) -> Settings:
+    """Of such a home, for this process and others: runc, and nothing of the caller's environment but where the engine is."""
+    given = {"CLOCHE_HOME": str(home), "CLOCHE_RUNTIME": "runc", "DOCKER_HOST": os.environ.get("DOCKER_HOST", "")}
+    return load({**given, **environ})
+
+
+def _files(name: str) -> dict[str, str]:
+    if name == TRIVIAL:
+        return package_files(name)
+    permissions = ["workspace.read"] if name == MIXED else None
+    own = {
+        "workflow.py": _WORKFLOW.format(name=name, body=BODIES[name]),
+        "tests/test_workflow.py": _TEST.format(name=name),
+    }
+    return {**package_files(name, permissions=permissions), **own}

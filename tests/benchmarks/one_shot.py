@@ -53,6 +53,11 @@ def measure(app: App, *, root: Path, rounds: int) -> list[Figure]:
 
 def drive_once(app: App, snapshot: PinnedSnapshot) -> None:
     """A new run of a snapshot, to its end, in a loop of its own as a caller would have it."""
+    anyio.run(partial(_drive, app, new_run(app, snapshot, "x"), snapshot.path))
+
+
+def new_run(app: App, snapshot: PinnedSnapshot, task: str) -> Run:
+    """A run that nobody executes yet."""
     assert snapshot.revision is not None
     now = app.clock.now()
     spec = RunSpec(
@@ -63,14 +68,14 @@ def drive_once(app: App, snapshot: PinnedSnapshot) -> None:
         tree_id=snapshot.tree_id,
         pins=dict(snapshot.pins),
         snapshot_digest=snapshot.digest,
-        task="x",
+        task=task,
         seed=new_seed().hex(),
         permissions=(),
         workspace=str(app.settings.home),
         model="",
         created_at=now.timestamp(),
     )
-    anyio.run(partial(_drive, app, app.runs.create(spec), snapshot.path))
+    return app.runs.create(spec)
 
 
 async def _drive(app: App, run: Run, snapshot: Path) -> None:

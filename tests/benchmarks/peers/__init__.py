@@ -1,0 +1,1 @@
+"""The peers that Cloche is measured beside, each in a process and an environment of its own (.ci/requirements-peers.lock)."""
