@@ -44,6 +44,7 @@ async def cancel(run: Run, *, by: str, prove_gone: ProveGone, wait_s: float = CA
     """
     view = view_of(run)
     if view.status is Status.CANCELLED:
+        run.cancel_path.unlink(missing_ok=True)  # a canceller that was killed may have left its request
         return view
     _refuse_to_cancel(view)
     write_atomic(run.cancel_path, json.dumps({"by": by}).encode(), durable=False)
