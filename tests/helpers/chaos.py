@@ -141,6 +141,10 @@ class Trial:
         self.look()
         return status == -signal.SIGKILL
 
+    def start(self, **changes: Any) -> None:
+        """Begin a generation, which the caller ends or waits for. `changes` of its job."""
+        self.stage.server.start(replace(self.job, **changes))
+
     def stop_at(self, point: str, nth: int = 1, **changes: Any) -> bool:
         """One generation, stopped at a moment; False when it ended before. The caller lets it go on."""
         self.stage.server.start(replace(self.job, act="stop", point=point, nth=nth, **changes))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -104,7 +103,7 @@ def test_cancelled_between_two_generations_it_does_not_go_on(stage: Stage, point
 
 def test_cancelled_while_it_waits_without_a_cell_it_ends_what_it_waits_for(stage: Stage) -> None:
     trial = stage.trial("branches")
-    stage.server.start(replace(trial.job, suspend_after_s=0.2, **FOREVER))
+    trial.start(suspend_after_s=0.2, **FOREVER)
     wait_for(lambda: trial.exists and trial.view().status is Status.WAITING)
     assert cancel_scripted(trial).status is Status.CANCELLED
     assert stage.server.wait() == "ended"
