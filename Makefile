@@ -15,7 +15,7 @@ PEERS := .cache/peers
 PYTEST_ARGS ?= -n 2 --dist loadfile
 CODE := engine cli sandbox_images tests examples .ci
 
-.PHONY: help setup engine engine-status engine-stop image demo check docs test peers bench bench-check lock clean
+.PHONY: help setup engine engine-status engine-stop image demo check docs test peers bench bench-check chaos lock clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)$$/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -74,6 +74,9 @@ bench: image ## measure: medians and ratios in one run, beside DBOS and LangGrap
 bench-check: image ## measure, and fail outside the bands
 	@$(MAKE) peers || true
 	@$(PY) -m tests.benchmarks --check
+
+chaos: image ## crash runs at every moment and a thousand random ones, on an engine of its own: about an hour
+	@$(PY) -m tests.chaos
 
 lock: $(READY) ## resolve the dependencies anew into .ci/requirements*.lock
 	@$(VENV)/bin/uv pip compile --quiet --upgrade --python-version 3.11 --generate-hashes --no-header \

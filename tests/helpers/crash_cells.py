@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from engine.clock import SystemClock
 from engine.sandbox import labels
-from engine.sandbox.docker import Engine
+from engine.sandbox.docker import ContainerGone, Engine
 from engine.sandbox.service import Sandbox
 from engine.settings import Settings
 from tests.helpers.chaos import Stage, Trial
@@ -50,27 +50,51 @@ class RealStage:
     def _kill_cell(self, trial: Trial, point: str, nth: int) -> bool:
         if not trial.stop_at(point, nth):
             return False
-        pids = self.cell_pids()
-        for pid in pids:
-            kill_and_wait(pid)
+        killed = self._kill_now("cell")
         trial.go_on()
-        trial.kills += bool(pids)
-        return bool(pids)
+        trial.kills += killed
+        return killed
 
     def _kill_engine(self, trial: Trial, point: str, nth: int) -> bool:
         assert self.private is not None, "an engine that others use is never killed"
         if not trial.stop_at(point, nth):
             return False
-        self.private.signal(signal.SIGKILL)
+        self._kill_now("engine")
         trial.kills += 1
         trial.go_on()
         self.private.call("start")
         return True
 
+    def crash_after(self, victim: Victim, trial: Trial, seconds: float) -> bool:
+        """One generation whose victim is killed so many seconds after its start; False when there was nothing to kill."""
+        if victim == "orchestrator":
+            return trial.kill_after(seconds)
+        trial.start()
+        killed = self.stage.server.wait(seconds) is None and self._kill_now(victim)
+        while self.stage.server.pid:
+            assert self.stage.server.wait(90) == "ended"
+        if victim == "engine" and killed and self.private is not None:
+            self.private.call("start")
+        trial.kills += killed
+        trial.look()
+        return killed
+
+    def _kill_now(self, victim: Victim) -> bool:
+        if victim == "engine":
+            assert self.private is not None, "an engine that others use is never killed"
+            self.private.signal(signal.SIGKILL)
+            return True
+        pids = self.cell_pids()
+        for pid in pids:
+            kill_and_wait(pid)
+        return bool(pids)
+
     def cell_pids(self) -> list[int]:
         """First processes of the cells of this home, as the machine sees them."""
-        listed = self.sandbox.engine.containers({labels.HOME: self.sandbox.home_id})
-        found = [int(self.sandbox.engine.inspect(one.id)["State"]["Pid"]) for one in listed]
+        found = []
+        for container in self.sandbox.engine.containers({labels.HOME: self.sandbox.home_id}):
+            with suppress(ContainerGone):
+                found.append(int(self.sandbox.engine.inspect(container.id)["State"]["Pid"]))
         return [pid for pid in found if pid]
 
     def check_nothing_left(self, *, reap: bool = False) -> None:
@@ -82,8 +106,9 @@ class RealStage:
 
 
 def kill_and_wait(pid: int) -> None:
-    """SIGKILL, and see it gone."""
-    os.kill(pid, signal.SIGKILL)
+    """SIGKILL, and see it gone; it may have gone by itself."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
     wait_for(lambda: not alive(pid))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from engine.run.store import RunStore
 from tests.helpers.chaos import Stage, chosen_seed
-from tests.helpers.crash_process import CrashServer
+from tests.helpers.crash_process import MOMENTS, ROOT, CrashServer
 from tests.helpers.crash_programs import SCRIPTED
 from tests.helpers.ledger import Ledger
 from tests.helpers.runs import StillClock, make_spec
@@ -79,3 +80,10 @@ def test_two_hundred_kills_at_random_moments_repeat_and_lose_nothing(stage: Stag
         trial.to_the_end()
         trial.check_end()
     print(f"{kills} kills, seed {seed}")
+
+
+def test_the_page_tells_of_every_moment_and_of_no_other() -> None:
+    text = (ROOT / "docs" / "reference" / "crashes.md").read_text(encoding="utf-8")
+    rows = text.partition("## Moments")[2].partition("## Figures")[0]
+    firsts = [line.split("|")[1] for line in rows.splitlines() if line.startswith("| `")]
+    assert sorted(re.findall(r"`([a-z.]+)`", " ".join(firsts))) == sorted(MOMENTS)
