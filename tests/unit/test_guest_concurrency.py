@@ -233,7 +233,7 @@ def test_four_thousand_items_run_sixteen_at_once():
         value(run("def demo(task):\n    return sum(parallel([lambda i=i: i for i in range(4096)]))\n")) == 4095 * 2048
     )
     refused = run("def demo(task):\n    return pipeline(range(4097), str)\n")
-    assert "at most 4096 at a time, not 4097" in error(refused).message
+    assert "pipeline() takes at most 4096 at a time" in error(refused).message
 
 
 def test_branches_beyond_the_bound_of_a_program_run_one_after_the_other():
@@ -735,3 +735,68 @@ def test_randomness_is_the_same_for_the_same_seed_and_differs_between_scopes():
         cell.deliver(RunJob("demo", None, "00fe", 30.0, AT), package(WORLD))
         cell.to_end()
     assert value(cell)[2][:3] != main[:3]
+
+
+def test_a_loop_that_is_closed_drops_what_its_timers_still_wait_for():
+    body = """
+def demo(task):
+    async def main():
+        asyncio.get_running_loop().call_later(60, print, "never")
+        return await agent_async("x")
+    return [asyncio.run(main()), llm("after")]
+"""
+    cell = run(body, choose=last)
+    assert value(cell) == ["x", "after"]
+    assert [(call.fn, call.number) for call in cell.of(Call)] == [("timer", 1), ("agent", 2), ("llm", 3)]
+    assert [drop.call for drop in cell.of(Drop)] == [1]
+
+
+def test_a_loop_that_is_made_by_name_is_one_of_the_run_too():
+    body = """
+def demo(task):
+    async def main():
+        await asyncio.sleep(5)
+        return await agent_async("x")
+    with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+        return [runner.run(main()), runner.run(main())]
+"""
+    cell = run(body, answer=lambda call: call.fn)
+    assert value(cell) == ["agent", "agent"]
+    assert [call.fn for call in cell.of(Call)] == ["timer", "agent"] * 2
+
+
+def test_open_asynchronous_generators_are_closed_in_the_order_in_which_they_began():
+    body = """
+def demo(task):
+    seen = []
+    async def steps(name):
+        try:
+            while True:
+                yield await agent_async(name)
+        finally:
+            seen.append(name)
+    async def main():
+        running = [steps(str(i)) for i in range(12)]
+        for one in reversed(running):
+            await anext(one)
+        return running
+    kept = asyncio.run(main())
+    return seen
+"""
+    assert value(run(body)) == [str(i) for i in reversed(range(12))]
+
+
+def test_a_plain_program_never_imports_asyncio_and_starts_no_thread():
+    body = """
+import os, sys
+from cloche import agent, llm, parallel, pipeline
+def demo(task):
+    agent(llm("x"))
+    return ["asyncio" in sys.modules, "random" in sys.modules, len(os.listdir("/proc/self/task"))]
+"""
+    with guest_cell() as cell:
+        cell.greet()
+        files = {"workflows/demo/__init__.py": "from .workflow import demo\n", "workflows/demo/workflow.py": body}
+        cell.deliver(RunJob("demo", None, "00ff", 30.0, AT), files)
+        cell.to_end(lambda call: call.args["prompt"])
+    assert value(cell) == [False, False, 1]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import Context, copy_context
+from itertools import islice
 from types import FrameType
 from typing import Any, Final
 
@@ -65,9 +66,9 @@ def pipeline(items: Iterable[Any], *stages: Callable[[Any], Any], fail_fast: boo
 
 
 def _listed(given: Iterable[Any], name: str) -> list[Any]:
-    listed = list(given)
+    listed = list(islice(given, ITEMS + 1))
     if len(listed) > ITEMS:
-        raise ValueError(f"{name}() takes at most {ITEMS} at a time, not {len(listed)}")
+        raise ValueError(f"{name}() takes at most {ITEMS} at a time")
     return listed
 
 

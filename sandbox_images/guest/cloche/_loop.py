@@ -48,17 +48,19 @@ class _Answer(Future):
     """The answer to a call that a coroutine waits for; cancelling it drops the call."""
 
     _pending: Pending | None = None
-    _backend: _call.WaitingBackend
+    _calls: _Calls
 
     def arrived(self) -> None:
         """The answer is there."""
+        assert self._pending is not None
+        self._calls.forget(self._pending)
         self.get_loop().call_soon(self._settle)
 
     def cancel(self, msg: Any = None) -> bool:
         """As Future.cancel."""
         cancelled = super().cancel(msg)
-        if cancelled and self._pending is not None and not self._pending.answered:
-            self._backend.drop(self._pending)
+        if cancelled and self._pending is not None:
+            self._calls.drop(self._pending)
         return cancelled
 
     def _settle(self) -> None:
@@ -83,12 +85,42 @@ class _Timer(asyncio.TimerHandle):
     def arrived(self) -> None:
         """Its time has come."""
         loop: Any = self._loop  # type: ignore[attr-defined]
+        loop._calls.forget(self.pending)
         loop._add(self)
 
     def _run(self) -> None:
         if self.pending is not None:
             self.pending.result()
         super()._run()
+
+
+class _Calls:
+    """Calls of one loop that are unanswered."""
+
+    def __init__(self, backend: _call.WaitingBackend) -> None:
+        self._backend = backend
+        self._open: dict[Pending, None] = {}
+
+    def begin(self, fn: str, arguments: dict[str, Any], **more: Any) -> Pending:
+        """Make a call."""
+        pending = self._backend.begin(fn, arguments, **more)
+        self._open[pending] = None
+        return pending
+
+    def forget(self, pending: Pending) -> None:
+        """It is answered."""
+        self._open.pop(pending, None)
+
+    def drop(self, pending: Pending) -> None:
+        """Nobody waits for it any more, unless it is answered."""
+        if pending in self._open:
+            del self._open[pending]
+            self._backend.drop(pending)
+
+    def drop_all(self) -> None:
+        """The loop is closed."""
+        for pending in list(self._open):
+            self.drop(pending)
 
 
 class _AsyncGenerators:
@@ -121,6 +153,7 @@ class Loop(asyncio.BaseEventLoop):
         self._backend = backend
         self._strands = backend.strands
         self._strand = backend.strands.current
+        self._calls = _Calls(backend)
         self._asyncgens = _AsyncGenerators()
 
     # what is new
@@ -128,8 +161,8 @@ class Loop(asyncio.BaseEventLoop):
     def call(self, fn: str, arguments: dict[str, Any], **more: Any) -> Future:
         """Make a call; its answer as a future."""
         answer = _Answer(loop=self)
-        answer._backend = self._backend
-        answer._pending = self._backend.begin(fn, arguments, waiter=answer, **more)
+        answer._calls = self._calls
+        answer._pending = self._calls.begin(fn, arguments, waiter=answer, **more)
         return answer
 
     def time(self) -> float:
@@ -182,7 +215,7 @@ class Loop(asyncio.BaseEventLoop):
             self._add(timer)
         elif delay_s != math.inf:
             where = _call.site(sys._getframe(1))
-            timer.pending = self._backend.begin(
+            timer.pending = self._calls.begin(
                 "timer", {"delay_s": delay_s}, label="", site=where, phase=list(_call.open_phases.get()), waiter=timer
             )
         return timer
@@ -194,8 +227,13 @@ class Loop(asyncio.BaseEventLoop):
         return self.call_later(when - self.time(), callback, *args, context=context)
 
     def _timer_handle_cancelled(self, handle: Any) -> None:
-        if handle.pending is not None and not handle.pending.answered:
-            self._backend.drop(handle.pending)
+        if handle.pending is not None:
+            self._calls.drop(handle.pending)
+
+    def close(self) -> None:
+        """As asyncio's; nobody waits for its calls any more."""
+        self._calls.drop_all()
+        super().close()
 
     def create_future(self) -> Future:
         """A future of this loop."""
@@ -206,7 +244,7 @@ class Loop(asyncio.BaseEventLoop):
     ) -> asyncio.Task[Any]:
         """As asyncio's; the task stands in a scope of its own, named after the function that makes it."""
         self._check_closed()  # type: ignore[attr-defined]
-        if getattr(coro, "cr_code", None) not in _OURS:
+        if getattr(coro, "cr_code", None) not in _UNSCOPED:
             context = _task_context(context)
         factory = self.get_task_factory()
         if factory is not None:
@@ -256,12 +294,13 @@ for _what, _names in _MISSING.items():
     for _name in _names:
         setattr(Loop, _name, _refusing(_what))
 
-_OURS: Final = {
+_UNSCOPED: Final = {
+    None,  # closing of an asynchronous generator, at a moment that nobody chose
     _fan.run_awaitable.__code__,
     asyncio.BaseEventLoop.shutdown_asyncgens.__code__,
     asyncio.BaseEventLoop.shutdown_default_executor.__code__,
 }
-"""Coroutines that open no scope: the program did not make these tasks."""
+"""Code of coroutines whose tasks open no scope: the program did not make them."""
 
 _scopes.boundaries.add(Loop._run_once.__code__)
 
@@ -298,6 +337,11 @@ class _Policy(asyncio.DefaultEventLoopPolicy):
         return super().new_event_loop() if backend is None else Loop(backend)
 
 
+def _selected(*_args: Any) -> asyncio.AbstractEventLoop:
+    """The loop that a program makes by name."""
+    return asyncio.new_event_loop()
+
+
 def _as_completed(fs: Iterable[Any], *, timeout: float | None = None) -> Iterator[Coroutine[Any, Any, Any]]:
     """asyncio's, which would make the tasks in the order in which coroutines lie in memory."""
     if isinstance(asyncio._get_running_loop(), Loop) and not (asyncio.isfuture(fs) or asyncio.iscoroutine(fs)):
@@ -315,10 +359,12 @@ def install() -> Callable[[], None]:
     before = asyncio.get_event_loop_policy()
     asyncio.set_event_loop_policy(_Policy())
     tasks._GatheringFuture.__hash__ = _hash
+    selector, asyncio.SelectorEventLoop = asyncio.SelectorEventLoop, _selected  # type: ignore[assignment]
     tasks.as_completed = asyncio.as_completed = _as_completed  # type: ignore[assignment]
 
     def take_back() -> None:
         asyncio.set_event_loop_policy(before)
+        asyncio.SelectorEventLoop = selector
         tasks.as_completed = asyncio.as_completed = _usual_as_completed
 
     return take_back

@@ -7,14 +7,10 @@ quiet; those that were sent ahead of their call are void from the first one on t
 
 from __future__ import annotations
 
-import enum
 import hashlib
-import importlib
 import json
 import os
 import resource
-import select
-from collections import deque
 from typing import Any
 
 from cloche import CallError, _scopes
@@ -22,18 +18,15 @@ from cloche._strands import STRANDS, Deadlock, Pending, Strands, Waiter
 
 from cloche_guest import codec, wire
 from cloche_guest.failure import clean
+from cloche_guest.inbox import ChannelClosed, Inbox
+from cloche_guest.package_values import resolve
 
 _LABEL_CHARACTERS = 300
 _PROCESSES = 16
 """Left to the program's own processes, of those and threads that it may have."""
 
-_READ_BYTES = 256 * 1024
 _FRAME_ROOM = 256 * 1024
 """More than a call's frame takes beyond the text of its arguments."""
-
-
-class ChannelClosed(BaseException):
-    """The supervisor is gone; the cell ends with it. Not an Exception: no program goes on without it."""
 
 
 class ChannelCall(Pending):
@@ -84,10 +77,9 @@ class ChannelBackend:
         self._value_bytes = value_bytes
         self._number = 0
         self._part = 0
-        self._part_size = 0
         self._calls: dict[int, ChannelCall] = {}
         self._size = 0
-        self._inbox = _Inbox(descriptor)
+        self._inbox = Inbox(descriptor)
         self._said_quiet = False
         self._ahead = True
         self._ahead_taken = 0
@@ -144,7 +136,10 @@ class ChannelBackend:
             codec.CodecError: it cannot be recorded; nothing was sent.
         """
         encoded = codec.encode(value)
-        self._send({"t": "result", **self._value("value", encoded, codec.text(encoded))})
+        text = codec.text(encoded)
+        inline = len(text.encode()) <= wire.INLINE_BYTES
+        body = {"value": encoded} if inline else {"value_part": self._send_parts(text)}
+        self._send({"t": "result", **body})
 
     def send_error(self, error: dict[str, Any]) -> None:
         """What left the program instead of a result, once."""
@@ -161,11 +156,12 @@ class ChannelBackend:
         *,
         waits: bool,
     ) -> ChannelCall:
-        encoded = codec.encode(arguments)
-        text = codec.text(encoded)
-        self._check_room(len(text) if text.isascii() else len(text.encode()))
+        text = codec.text(codec.encode(arguments))
+        data = text.encode()
+        self._check_room(len(data))
         scope = _scopes.current()
-        body = self._value("args", encoded, text)
+        inline = len(data) <= wire.INLINE_BYTES
+        part = {} if inline else {"args_part": self._send_parts(text)}
         n = scope.count(fn)
         number = self._number + 1
         frame = {
@@ -174,8 +170,8 @@ class ChannelBackend:
             "scope": scope.path,
             "fn": fn,
             "n": n,
-            **body,
-            "label": clean(label)[:_LABEL_CHARACTERS],
+            **part,
+            "label": clean(label)[:_LABEL_CHARACTERS] if label else "",
             "phase": [clean(name)[:_LABEL_CHARACTERS] for name in phase[:100]],
             "site": clean(site.removeprefix(self._own))[:_LABEL_CHARACTERS],
         }
@@ -185,7 +181,9 @@ class ChannelBackend:
             frame["waits"] = True
             self._said_quiet = True
         line = wire.dump(frame)
-        call.size = len(line) + (0 if "args" in body else self._part_size)
+        if inline:  # its text is there already, and need not be written out again
+            line = line[:-2] + b',"args":' + data + b"}\n"
+        call.size = len(line) if inline else len(line) + len(data)
         self._number = number
         self._size += call.size
         self._write(line)
@@ -262,16 +260,13 @@ class ChannelBackend:
 
     # the channel
 
-    def _value(self, field: str, encoded: Any, text: str) -> dict[str, Any]:
-        """The field that carries a value; a large one is sent ahead in parts."""
-        if len(text) <= wire.INLINE_BYTES and len(text.encode()) <= wire.INLINE_BYTES:
-            return {field: encoded}
+    def _send_parts(self, text: str) -> int:
+        """Send a large value ahead of the frame that refers to it; gives its number."""
         parts = wire.split_text(text)
         self._part += 1
-        self._part_size = len(text.encode())
         for i, data in enumerate(parts, 1):
             self._send({"t": "part", "id": self._part, "i": i, "of": len(parts), "data": data})
-        return {f"{field}_part": self._part}
+        return self._part
 
     def _send(self, frame: dict[str, Any]) -> None:
         self._write(wire.dump(frame))
@@ -283,76 +278,3 @@ class ChannelBackend:
                 view = view[os.write(self._descriptor, view) :]
         except BrokenPipeError as error:
             raise ChannelClosed from error
-
-
-class _Inbox:
-    """Whole replies in the order in which they came, each with the parts of its value."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._buffer = bytearray()
-        self._parts: list[str] = []
-        self._replies: deque[tuple[dict[str, Any], list[str]]] = deque()
-        self._poll = select.poll()
-        self._poll.register(descriptor, select.POLLIN)
-
-    def next(self) -> tuple[dict[str, Any], list[str]]:
-        """The next reply, waited for.
-
-        Raises:
-            ChannelClosed: there will be none.
-        """
-        while not self._replies:
-            self._read()
-        return self._replies.popleft()
-
-    def look(self) -> bool:
-        """True when a reply is there already."""
-        while not self._replies and self._poll.poll(0):
-            self._read()
-        return bool(self._replies)
-
-    def first(self) -> dict[str, Any]:
-        """The next reply, which is there; it stays in line."""
-        return self._replies[0][0]
-
-    def _read(self) -> None:
-        chunk = os.read(self._descriptor, _READ_BYTES)
-        if not chunk:
-            raise ChannelClosed
-        self._buffer += chunk
-        if b"\n" not in chunk:
-            return
-        *lines, rest = bytes(self._buffer).split(b"\n")
-        self._buffer[:] = rest
-        for line in lines:
-            frame = json.loads(line)
-            if frame["t"] == "part":
-                self._parts.append(frame["data"])
-            else:
-                self._replies.append((frame, self._parts))
-                self._parts = []
-
-
-def resolve(name: str) -> type:
-    """The class of a package that an encoded value names: an Enum, a dataclass or a NamedTuple, defined at module level.
-
-    Raises:
-        codec.CodecError: there is no such class.
-    """
-    module_name, _, qualified = name.partition(":")
-    if module_name.startswith("workflows."):
-        try:
-            found: Any = importlib.import_module(module_name)
-            for part in qualified.split("."):
-                found = vars(found)[part]
-        except (ImportError, KeyError, TypeError):
-            found = None
-        if isinstance(found, type) and f"{found.__module__}:{found.__qualname__}" == name and _recordable(found):
-            return found
-    raise codec.CodecError("$", f"{name[:200]} is no class of a package that values can have")
-
-
-def _recordable(kind: type) -> bool:
-    named = issubclass(kind, tuple) and hasattr(kind, "_fields")
-    return named or issubclass(kind, enum.Enum) or hasattr(kind, "__dataclass_fields__")

@@ -206,7 +206,9 @@ class Run:
         if "stop" in frame:
             raise Ended("exit", "stopped")
         self._quiet = self._quiet and ahead
-        said: dict[str, Any] = {name: frame[name] for name in ("ok", "ok_part", "error", "at", "ahead") if name in frame}
+        said: dict[str, Any] = {
+            name: frame[name] for name in ("ok", "ok_part", "error", "at", "ahead") if name in frame
+        }
         if "ok_part" in frame:
             self._to_worker.append(self._reply_in_parts(call, said))
         else:

@@ -15,9 +15,11 @@ import cloche._call
 from cloche import _imports
 
 from cloche_guest import codec, failure, loader, world
-from cloche_guest.backend import ChannelBackend, ChannelClosed, resolve
+from cloche_guest.backend import ChannelBackend
 from cloche_guest.children import CHANNEL
 from cloche_guest.control import Paths
+from cloche_guest.inbox import ChannelClosed
+from cloche_guest.package_values import resolve
 
 RETURNED, RAISED, LOST = 0, 1, 69
 
