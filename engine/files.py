@@ -11,6 +11,7 @@ import hashlib
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +39,35 @@ def storage(path: Path) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StorageFull(f"no space left to write {path}.", fix="Free disk space, then run it again.") from error
         raise EngineFailure(f"cannot write {path}: {error.strerror}.", fix="Check the path and its rights.") from error
+
+
+class NotAFile(OSError):
+    """A link, directory, FIFO, socket or device stands where a file belongs; opening it might wait for ever or lead elsewhere."""
+
+
+def read_regular(path: Path) -> bytes:
+    """The content of a regular file; whatever else has its name is refused without waiting for it.
+
+    Raises:
+        NotAFile: it is a link or no regular file.
+        OSError: it cannot be read.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise NotAFile(error.errno, "it is a link or a socket", str(path)) from error
+        raise
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise NotAFile(errno.EINVAL, "it is no regular file", str(path))
+        parts = [os.read(descriptor, found.st_size + 1)]
+        while parts[-1]:
+            parts.append(os.read(descriptor, 1024 * 1024))
+        return b"".join(parts)
+    finally:
+        os.close(descriptor)
 
 
 def fsync_directory(path: Path) -> None:
@@ -87,12 +117,13 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = 
 
 
 def make_directory(path: Path, *, mode: int = 0o700) -> Path:
-    """Create a directory and its parents with `mode`; an existing one is left as it is."""
+    """Create a directory and its parents with `mode`, durable; an existing one is left as it is."""
     with storage(path):
         # Path.mkdir(parents=True) would give the parents the default mode
         for folder in (*reversed(path.parents), path):
             if not folder.is_dir():
                 folder.mkdir(mode=mode, exist_ok=True)
+                fsync_directory(folder.parent)
     return path
 
 
@@ -139,9 +170,21 @@ def lock(path: Path, *, wait: bool = True, what: str = "") -> Iterator[int]:
 
 
 def is_locked(path: Path) -> bool:
-    """True when some process holds the lock on `path`; an absent file is free."""
+    """True when some process holds the lock on `path`; an absent file is free. Writes nothing.
+
+    Raises:
+        EngineFailure: it cannot be opened.
+    """
     try:
-        with lock(path, wait=False):
-            return False
-    except Locked:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise EngineFailure(f"cannot read {path}: {error.strerror}.", fix="Check the path and its rights.") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
         return True
+    finally:
+        os.close(descriptor)

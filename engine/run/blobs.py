@@ -12,7 +12,15 @@ from typing import Any
 from cloche_guest import codec
 
 from engine.errors import EngineFailure
-from engine.files import fsync_directory, make_directory, sha256_hex, storage, write_atomic
+from engine.files import (
+    NotAFile,
+    fsync_directory,
+    make_directory,
+    read_regular,
+    sha256_hex,
+    storage,
+    write_atomic,
+)
 from engine.run.journal import JournalDamaged
 
 INLINE_BYTES = 64 * 1024
@@ -28,14 +36,17 @@ class BlobStore:
         self._folder = folder
 
     def put(self, raw: bytes) -> str:
-        """Keep the text of an encoded value; returns its name.
+        """Keep the text of an encoded value, durable; returns its name. What stands there and is another thing is replaced.
 
         Raises:
             StorageFull, EngineFailure: it could not be written.
         """
         name = sha256_hex(raw)
         path = self._folder / name
-        if not path.exists():
+        if _holds(path, raw):
+            with storage(path):
+                fsync_directory(self._folder)  # who wrote it may have died before that
+        else:
             make_directory(self._folder)
             write_atomic(path, raw)
         return name
@@ -85,9 +96,11 @@ class BlobStore:
         if not _NAME.fullmatch(name):
             raise JournalDamaged(path, 0, "is no name of a blob")
         try:
-            raw = path.read_bytes()
+            raw = read_regular(path)
         except FileNotFoundError as error:
             raise JournalDamaged(path, 0, "the journal names this blob and it is not there") from error
+        except NotAFile as error:
+            raise JournalDamaged(path, 0, f"the journal names this blob and {error.strerror}") from error
         except OSError as error:
             raise EngineFailure(
                 f"cannot read {path}: {error.strerror}.", fix="Check the path and its rights."
@@ -95,6 +108,13 @@ class BlobStore:
         if sha256_hex(raw) != name:
             raise JournalDamaged(path, 0, "was changed after it was written")
         return json.loads(raw)
+
+
+def _holds(path: Path, raw: bytes) -> bool:
+    try:
+        return path.lstat().st_size == len(raw) and read_regular(path) == raw
+    except OSError:
+        return False
 
 
 def text_of(encoded: Any) -> bytes:

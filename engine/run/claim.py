@@ -14,7 +14,7 @@ from pathlib import Path
 from cloche_guest import codec
 
 from engine.errors import Conflict
-from engine.files import Locked, lock, storage, write_all
+from engine.files import Locked, lock, read_regular, storage, write_all
 from engine.points import reached
 from engine.run.events import Event, Line, RunStarted
 from engine.run.folder import Run
@@ -147,7 +147,7 @@ def _locked(run: Run) -> Iterator[int]:
 def read_owner(run: Run) -> Owner | None:
     """Who wrote the lock file last; None when nobody did."""
     try:
-        found = json.loads((run.folder / "run.lock").read_bytes())
+        found = json.loads(read_regular(run.folder / "run.lock"))
         return Owner(int(found["pid"]), str(found["host"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from engine.clock import Clock
 from engine.errors import EngineFailure
-from engine.files import is_locked, sha256_hex
+from engine.files import is_locked, read_regular, sha256_hex
 from engine.run.blobs import INLINE_BYTES, BlobStore, text_of
 from engine.run.events import READABLE
 from engine.run.history import History, Inconsistent
@@ -59,8 +59,7 @@ class Run:
 
     def is_owned(self) -> bool:
         """True while a living process executes it."""
-        path = self.folder / "run.lock"
-        return path.exists() and is_locked(path)
+        return is_locked(self.folder / "run.lock")
 
     def read(self) -> tuple[Journal, History]:
         """The journal and its fold.
@@ -106,7 +105,7 @@ class Run:
         """
         path = self.folder / "logs" / f"{stream}.log"
         try:
-            return path.read_bytes().decode("utf-8", "backslashreplace")
+            return read_regular(path).decode("utf-8", "backslashreplace")
         except FileNotFoundError:
             return ""
         except OSError as error:
@@ -127,16 +126,18 @@ class Run:
         if known is None:
             return
         seq, head = known.get("seq"), known.get("head")
-        if type(seq) is int and seq > len(journal.lines):
+        if type(seq) is not int or seq < 1:
+            return
+        if seq > len(journal.lines):
             raise JournalDamaged(self.journal_path, len(journal.lines) + 1, "was recorded before and is missing")
-        if seq == len(journal.lines) and head != journal.head:
-            raise JournalDamaged(self.journal_path, len(journal.lines), "was changed after it was written")
+        if head != (journal.lines[seq].after if seq < len(journal.lines) else journal.head):
+            raise JournalDamaged(self.journal_path, seq, "was changed after it was written, as state.json knows it")
 
 
 def read_state(path: Path) -> dict[str, Any] | None:
     """What state.json holds; None when it is absent or unusable, which loses nothing."""
     try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        found = json.loads(read_regular(path))
+    except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) and found.get("version") == 1 else None

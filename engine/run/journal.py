@@ -5,6 +5,7 @@ Owns the hash chain, the cutting of a torn last line and the refusal of every ot
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -13,9 +14,9 @@ from pathlib import Path
 
 from engine.clock import Clock
 from engine.errors import EngineFailure
-from engine.files import storage, write_all
+from engine.files import NotAFile, read_regular, storage, write_all
 from engine.points import reached
-from engine.run.events import FIRST_HASH, BadLine, Event, Line, dump, hash_line, parse
+from engine.run.events import FIRST_HASH, LINE_BYTES, BadLine, Event, Line, dump, hash_line, parse
 
 
 class JournalDamaged(EngineFailure):
@@ -51,23 +52,28 @@ def read(path: Path) -> Journal:
         JournalDamaged: names the first line that is wrong; also for a missing file or one without a whole line (line 1).
     """
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except FileNotFoundError as error:
         raise JournalDamaged(path, 1, "there is no journal") from error
+    except NotAFile as error:
+        raise JournalDamaged(path, 1, f"there is no journal, {error.strerror}") from error
     except OSError as error:
         raise EngineFailure(f"cannot read {path}: {error.strerror}.", fix="Check the path and its rights.") from error
     size = data.rfind(b"\n") + 1
     if size == 0:
         raise JournalDamaged(path, 1, "is not whole")
     lines, head = [], FIRST_HASH
-    for number, raw in enumerate(data[: size - 1].split(b"\n"), start=1):
+    found = data[: size - 1].split(b"\n")
+    for number, raw in enumerate(found, start=1):
         line = _parse(path, number, raw)
-        if line.after != head:
-            raise JournalDamaged(path, _changed(number, line.after, head), "was changed after it was written")
         if line.seq != number:
             raise JournalDamaged(path, number, f"carries the sequence {line.seq}")
+        if line.after != head:
+            raise JournalDamaged(path, _changed(found, number, head), "was changed after it was written")
         lines.append(line)
         head = hash_line(raw + b"\n")
+    if not _is_torn_line(data[size:], len(lines) + 1):
+        raise JournalDamaged(path, len(lines) + 1, "has no end and is not the beginning of a line either")
     return Journal(tuple(lines), size, len(data) - size, head)
 
 
@@ -78,13 +84,36 @@ def _parse(path: Path, number: int, raw: bytes) -> Line:
         raise JournalDamaged(path, number, str(error)) from error
 
 
-def _changed(number: int, found: str, expected: str) -> int:
-    """Which line was changed when the hash in line `number` does not fit: the hash itself, or the line that it is of.
+def _is_torn_line(tail: bytes, number: int) -> bool:
+    """True for what a write that was cut short leaves of a line, or of several: its beginning, zeros where the disk has nothing.
 
-    Two hashes of different lines have almost no digit in common; one that was damaged has almost all of them.
+    A whole event with anything but nothing behind it is none: there the newline was changed.
     """
+    begun, due = tail.rstrip(b"\0"), b'{"s":%d,' % number
+    if len(tail) > LINE_BYTES or not begun.startswith(due[: len(begun)]):
+        return False
+    try:
+        text = begun.decode("utf-8", "replace")
+        return json.JSONDecoder().raw_decode(text)[1] == len(text)
+    except (ValueError, RecursionError):
+        return True
+
+
+def _changed(raw: list[bytes], number: int, expected: str) -> int:
+    """Which line was changed when the hash in line `number` does not fit: this one, or the one before, which it is the hash of.
+
+    When the next line does not fit this one either, it is this one. At the end of the journal the digits tell: hashes of different
+    lines have almost none in common, one that was damaged has almost all.
+    """
+    found = parse(raw[number - 1]).after
     differing = sum(a != b for a, b in zip(found, expected, strict=False)) + abs(len(found) - len(expected))
-    return number if number == 1 or differing <= len(expected) // 4 else number - 1
+    if number == 1 or differing <= len(expected) // 4:
+        return number
+    try:
+        own = number < len(raw) and parse(raw[number]).after != hash_line(raw[number - 1] + b"\n")
+    except BadLine:
+        own = False
+    return number if own else number - 1
 
 
 class JournalWriter:
@@ -172,7 +201,7 @@ def begun(events: Iterable[tuple[float, Event]]) -> bytes:
 def _dump(line: Line, path: Path) -> bytes:
     try:
         return dump(line)
-    except BadLine as error:
+    except (ValueError, TypeError, RecursionError) as error:  # too long, or facts that are no JSON
         raise EngineFailure(f"{path}: an event cannot be recorded: {error}.") from error
 
 

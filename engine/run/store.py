@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 from engine.clock import Clock
 from engine.errors import Conflict, EngineFailure, NotFound, UsageError
-from engine.files import fsync_directory, make_directory, remove_tree, sha256_hex, storage, write_atomic
+from engine.files import (
+    fsync_directory,
+    make_directory,
+    read_regular,
+    remove_tree,
+    sha256_hex,
+    storage,
+    write_atomic,
+)
 from engine.ids import RUN_ID, SESSION_ID
 from engine.points import reached
 from engine.run.blobs import BlobStore
@@ -128,7 +136,7 @@ class RunStore:
     def _read(self, folder: Path) -> Run:
         path = folder / "run.json"
         try:
-            raw = path.read_bytes()
+            raw = read_regular(path)
         except OSError as error:
             raise JournalDamaged(path, 0, f"cannot be read ({error.strerror})") from error
         spec = parse_spec(raw, path=path)

@@ -15,7 +15,7 @@ def same(one: Any, other: Any) -> bool:
         case float():
             return repr(one) == repr(other)
         case Decimal():
-            return one.as_tuple() == other.as_tuple()
+            return bool(one.as_tuple() == other.as_tuple())
         case list() | tuple():
             return len(one) == len(other) and all(map(same, one, other))
         case dict():
