@@ -75,6 +75,7 @@ def everything(link: HostLink) -> list[CellFrame]:
 
 
 AT = 1893456000.125
+END = {"cause": "exit", "detail": "", "exit": 0, "stragglers": 0, "usage": {}}
 CALL = {"c": 1, "scope": "/", "fn": "now", "n": 1, "args": {}, "site": "workflow.py:3"}
 
 
@@ -299,6 +300,18 @@ AFTER_READY: list[tuple[str, list[tuple[str, dict[str, Any]]]]] = [
     ("frame.bad_field", [("call", {**CALL, "scope": "../x"})]),
     ("frame.bad_field", [("call", {**CALL, "fn": "a\nb"})]),
     ("frame.bad_field", [("call", {**CALL, "phase": [1]})]),
+    ("frame.bad_field", [("call", {**CALL, "scope": "/parallel@[1.1]"})]),
+    ("frame.bad_field", [("call", {**CALL, "scope": "/parallel@a[1]"})]),
+    ("frame.bad_field", [("call", {**CALL, "scope": "/task@a/b[1]"})]),
+    ("frame.bad_field", [("call", {**CALL, "scope": "/a[1]" * 21})]),
+    ("frame.bad_field", [("call", {**CALL, "waits": 1})]),
+    ("frame.bad_field", [("quiet", {"upto": 1})]),
+    ("frame.bad_field", [("call", CALL), ("quiet", {"upto": 0})]),
+    ("frame.bad_field", [("call", CALL), ("quiet", {"upto": 1, "ahead": 1})]),
+    ("frame.bad_field", [("quiet", {"upto": 0, "ahead": 0}), ("quiet", {"upto": 0, "ahead": 0})]),
+    ("call.unknown", [("drop", {"call": 1})]),
+    ("call.unknown", [("call", CALL), ("drop", {"call": 1}), ("drop", {"call": 1})]),
+    ("frame.out_of_order", [("result", {"value": 1}), ("quiet", {"upto": 0})]),
     ("value.not_canonical", [("call", {**CALL, "args": {"a": {"$set": [2, 1]}}})]),
     ("value.not_canonical", [("call", {**CALL, "args": {"a": {"$data": ["os:system", {}]}}})]),
     ("part.unknown", [("call", {k: v for k, v in {**CALL, "args_part": 7}.items() if k != "args"})]),
@@ -332,11 +345,46 @@ AFTER_READY: list[tuple[str, list[tuple[str, dict[str, Any]]]]] = [
     ("frame.bad_field", [("result", {})]),
     ("frame.bad_field", [("result", {"value": 1, "error": {}})]),
     ("frame.bad_field", [("result", {"error": {"type": 1}})]),
+    ("frame.bad_field", [("call", CALL), ("end", {**END, "calls": [1, 1]})]),
+    ("frame.bad_field", [("call", CALL), ("end", {**END, "calls": ["1"]})]),
     ("frame.bad_field", [("end", {"cause": "operator", "detail": "", "exit": 0, "stragglers": 0, "usage": {}})]),
     ("frame.bad_field", [("end", {"cause": "exit", "detail": "", "exit": 0, "calls": [1], "stragglers": 0, "usage": {}})]),
     ("frame.out_of_order", [("end", {"cause": "exit", "detail": "", "exit": 0, "stragglers": 0, "usage": {}}), ("call", CALL)]),
     ("frame.bad_field", [("ack", {"upto": 1})]),
 ]  # fmt: skip
+
+
+def test_a_cell_leaves_at_most_a_thousand_calls_unanswered(link: HostLink, cell: CellSide) -> None:
+    cell.open()
+    for number in range(1, 1001):
+        cell.send("call", **{**CALL, "c": number, "n": number})
+    assert len(everything(link)) == 1002
+    link.send_ok(7, None, at=AT)
+    cell.send("drop", call=8)
+    for number in range(1001, 1003):
+        cell.send("call", **{**CALL, "c": number, "n": number})
+    assert len(everything(link)) == 3
+    cell.send("call", **{**CALL, "c": 1003, "n": 1003})
+    with pytest.raises(ExchangeError) as caught:
+        everything(link)
+    assert caught.value.code == "call.too_many"
+
+
+def test_a_call_that_was_answered_cannot_be_dropped(link: HostLink, cell: CellSide) -> None:
+    cell.open()
+    cell.send("call", **CALL)
+    everything(link)
+    link.send_ok(1, None, at=AT)
+    cell.send("drop", call=1)
+    with pytest.raises(ExchangeError) as caught:
+        everything(link)
+    assert caught.value.code == "call.unknown"
+
+
+def test_a_reply_that_is_sent_ahead_says_for_which_call(link: HostLink) -> None:
+    link.send_ok(5, None, at=1893456001.5, ahead="5f" * 32)
+    written = json.loads((link.inbox / "000001.seg").read_bytes())
+    assert {**written, "q": 0} == {**json.loads(lines("host_to_cell.jsonl")[13]), "q": 0}
 
 
 @pytest.mark.parametrize(("code", "frames"), BAD)

@@ -172,13 +172,10 @@ def _random(seed: str) -> None:
 
     random.Random.seed = seeded  # type: ignore[method-assign]
     one: Any = random._inst
-    _replace(
-        {
-            value: drawing(name)
-            for name, value in vars(random).items()
-            if getattr(value, "__self__", None) is one and not name.startswith("_")
-        }
-    )
+    names = vars(random)
+    for name, value in list(names.items()):
+        if getattr(value, "__self__", None) is one and not name.startswith("_"):
+            names[name] = drawing(name)
 
 
 def _uuid() -> None:
@@ -193,12 +190,29 @@ def _uuid() -> None:
 _FUNCTIONS: Final = (BuiltinFunctionType, MethodType)
 
 
+def _held_by(modules: dict[str, Any]) -> list[tuple[dict[str, Any], str, Any]]:
+    """Where modules hold functions that may be replaced: the module's names, one of them, and what it names."""
+    found = []
+    for module in modules.values():
+        names = getattr(module, "__dict__", {})
+        found += [(names, name, value) for name, value in names.items() if isinstance(value, _FUNCTIONS)]
+    return found
+
+
+_LOADED: Final = dict(sys.modules)
+_HELD: Final = [
+    (names, name, value)
+    for names, name, value in _held_by(_LOADED)
+    if getattr(value, "__module__", "") in ("time", "posix")
+]
+"""Looked for when this is imported, which the supervisor does while it waits; so the program need not wait for it."""
+
+
 def _replace(made: dict[Any, Any]) -> None:
     """Put the new functions wherever a loaded module holds the old ones."""
     for function, new in made.items():
         new.__doc__ = new.__doc__ or function.__doc__
-    for module in list(sys.modules.values()):
-        names = getattr(module, "__dict__", {})
-        for name, value in list(names.items()):
-            if isinstance(value, _FUNCTIONS) and value in made:
-                names[name] = made[value]
+    later = {name: module for name, module in list(sys.modules.items()) if _LOADED.get(name) is not module}
+    for names, name, value in [*_HELD, *_held_by(later)]:
+        if value in made:
+            names[name] = made[value]
