@@ -13,7 +13,7 @@ from cloche_guest import codec
 from engine.run.calls import CallKey
 from engine.run.cells import RunCell
 from engine.run.delivery import Delivery
-from engine.run.divergence import compare
+from engine.run.divergence import asked_elsewhere, compare
 from engine.run.ending import Ending, settle
 from engine.run.events import CallCompleted, CallFailed, RunFinished
 from engine.run.folder import Run
@@ -123,7 +123,14 @@ class Check:
 
     def _other_arguments(self, call: Call, key: CallKey, record: Record) -> None:
         recorded = self._run.value(record.started.args, record.started.args_blob)
-        found = compare(key, recorded=recorded, asked=call.encoded, recorded_site=record.started.site, site=call.site)
+        found = compare(
+            key,
+            recorded=recorded,
+            asked=call.encoded,
+            recorded_site=record.started.site,
+            site=call.site,
+            moved=asked_elsewhere(self._history, key),
+        )
         self._differs(
             What.ARGUMENT,
             f"{_words(call)} asks something else than its record, at {found.where}",

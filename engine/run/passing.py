@@ -21,7 +21,7 @@ from engine.run.calls import CallKey
 from engine.run.cells import RunCell
 from engine.run.claim import Recorder
 from engine.run.delivery import Delivery
-from engine.run.divergence import Divergence, compare
+from engine.run.divergence import Divergence, asked_elsewhere, compare
 from engine.run.ending import CANCELLED, DEADLINE, Ending
 from engine.run.events import CallCompleted, CallFailed, ErrorText
 from engine.run.executing import Calls, site_of
@@ -282,7 +282,14 @@ class Pass:
     def _compare(self, call: Call, key: CallKey, record: Record) -> Divergence:
         started = record.started
         recorded = self._run.value(started.args, started.args_blob)
-        return compare(key, recorded=recorded, asked=call.encoded, recorded_site=started.site, site=site_of(call))
+        return compare(
+            key,
+            recorded=recorded,
+            asked=call.encoded,
+            recorded_site=started.site,
+            site=site_of(call),
+            moved=asked_elsewhere(self._recorder.history, key),
+        )
 
     async def _execute(self, call: Call, key: CallKey) -> None:
         if self._calls.takes_a_place(call.fn) and (self._queued or not self._calls.has_room):
