@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,9 @@ AT_ONCE = 16
 """Handlers that run at once for one run; timers and questions take no place."""
 
 PHASES = 16
+
+LOOK_S = 0.2
+"""How often it is looked whether somebody cancels, while nothing else is waited for but calls."""
 
 
 @dataclass(frozen=True)
@@ -141,13 +145,20 @@ class Calls:
             await _cancelled(execution.task)
         self._recorder.record(CallDropped(of=seq))
 
-    async def let_finish(self, within_s: float) -> None:
-        """Wait for what is being executed, timers left out, and record what came of it; then `abandon` the rest."""
+    async def let_finish(self, within_s: float, *, unless: Callable[[], bool]) -> bool:
+        """Wait for what is being executed, timers left out, and record what came of it; then `abandon` the rest.
+
+        `unless` is asked several times a second and ends the waiting; gives True when it did.
+        """
         try:
             waited_for = {e.task for e in self.running.values() if e.task is not None and e.kind == ""}
-            if waited_for and within_s > 0:
-                await asyncio.wait(waited_for, timeout=within_s)
+            cut_short = False
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within_s):
+                    while within_s > 0 and waited_for and not (cut_short := unless()):
+                        _, waited_for = await asyncio.wait(waited_for, timeout=LOOK_S)
             await self.collect()
+            return cut_short
         finally:
             await self.abandon()
 

@@ -94,8 +94,8 @@ class Attempt:
             if passed is not None and passed.waits_for and ending is WAITING:
                 self._wait(passed.waits_for)
             else:
-                await self.calls.let_finish(self._patience_s(ending))
-                self.finish(ending, passed)
+                cut_short = await self.calls.let_finish(self._patience_s(ending), unless=self.run.cancel_path.exists)
+                self.finish(CANCELLED if cut_short else ending, passed)
         except asyncio.CancelledError:
             await self._abandon()
             with suppress(EngineFailure):  # what passes on is the cancellation
@@ -133,6 +133,8 @@ class Attempt:
         left = self._time_left()
         if left <= 0:
             return DEADLINE, None
+        if self.run.cancel_path.exists():
+            return CANCELLED, None
         generation = self.recorder.history.generation
         async with self.cells(run_id=self.run.run_id, generation=generation) as cell:
             self.recorder.record(CellStarted(cell=cell.cell_id, image=cell.image, runtime=cell.runtime))
@@ -140,8 +142,11 @@ class Attempt:
             passing = self._pass(cell, kept, left)
             failure: SandboxError | None = None
             try:
-                await cell.deliver(job_of(self.run.spec, deadline_s=left), self.snapshot)
-                await passing.run()
+                if self.run.cancel_path.exists():
+                    passing.stop = CANCELLED
+                else:
+                    await cell.deliver(job_of(self.run.spec, deadline_s=left), self.snapshot)
+                    await passing.run()
             except SandboxError as error:
                 failure = error
             except BaseException:

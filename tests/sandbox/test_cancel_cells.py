@@ -17,7 +17,7 @@ from engine.sandbox.docker import Engine
 from engine.settings import Settings, load
 from tests.helpers.cancelling import cancelled_at, check_cancelled
 from tests.helpers.chaos import Trial
-from tests.helpers.crash_cells import RealStage, real_stage
+from tests.helpers.crash_cells import RealStage, kill_and_wait, real_stage
 from tests.helpers.sandbox import alive, wait_for
 
 pytestmark = pytest.mark.sandbox
@@ -123,14 +123,14 @@ def test_after_its_owner_was_killed_a_beating_process_stops_within_two_seconds(r
 
 
 @pytest.mark.parametrize("point", ["cell.opening", "cell.intent", "cell.created", "cell.started", "cell.attested"])
-def test_cancelled_while_a_cell_is_opened_no_call_is_executed(real: RealStage, app: App, point: str) -> None:
+def test_cancelled_while_a_cell_is_opened_no_code_is_executed(real: RealStage, app: App, point: str) -> None:
     def by(trial: Trial) -> RunView:
         return anyio.run(app.cancel, trial.job.run_id)
 
     trial = real.stage.trial("beating")
     assert cancelled_at(trial, point, by=by) < BUSY_S
     check_cancelled(trial, by=by)
-    assert trial.executions() == []
+    assert (trial.executions(), beats(trial)) == ([], 0)
     real.check_nothing_left()
 
 
@@ -182,4 +182,16 @@ def test_cancelled_while_it_waits_without_a_cell_it_executes_nothing_more(real: 
     assert monotonic() - asked < PROMISED_S
     assert real.stage.server.wait() == "ended"
     assert trial.executions() == []
+    check_cancelled(trial, by=lambda _: anyio.run(app.cancel, trial.job.run_id))
+
+
+def test_cancelled_after_its_cell_was_lost_it_waits_for_its_calls_no_longer(real: RealStage, app: App) -> None:
+    trial, footprint = start_beating(real)
+    for pid in real.cell_pids():
+        kill_and_wait(pid)
+    asked = monotonic()
+    assert anyio.run(app.cancel, trial.job.run_id).status is Status.CANCELLED
+    assert monotonic() - asked < PROMISED_S
+    assert footprint.is_gone()
+    assert real.stage.server.wait() == "ended"
     check_cancelled(trial, by=lambda _: anyio.run(app.cancel, trial.job.run_id))
