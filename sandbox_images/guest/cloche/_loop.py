@@ -354,7 +354,9 @@ _usual_as_completed: Final[Any] = asyncio.as_completed
 
 
 def install() -> Callable[[], None]:
-    """Have asyncio make loops of ours from now on; gives what takes that back."""
+    """Have asyncio make loops of ours from now on, counting tasks from the first; gives what takes that back."""
+    global _order
+    _order = itertools.count(1)
     tasks: Any = asyncio.tasks
     before = asyncio.get_event_loop_policy()
     asyncio.set_event_loop_policy(_Policy())
