@@ -303,16 +303,19 @@ def test_output_that_is_no_utf8_and_a_read_of_standard_input_harm_nothing(cloche
     assert "\\udcff\\udcfe\\x1b[31m" in shown
 
 
-def test_a_call_from_an_asyncio_task_is_a_clear_error(cloche: Commands, tmp_path: Path) -> None:
+def test_work_in_a_thread_is_a_clear_error_and_a_call_in_a_task_is_none(cloche: Commands, tmp_path: Path) -> None:
     body = (
         "import asyncio\n\nfrom cloche import now\n\nfrom .helpers.constant import ANSWER\n\n\n"
-        "async def _ask() -> object:\n    return now()\n\n\n"
-        "def early(task: str) -> object:\n    return [asyncio.run(_ask()), ANSWER]\n"
+        "async def _ask(task: str) -> object:\n    if task == 'call':\n        return now()\n"
+        "    return await asyncio.get_running_loop().run_in_executor(None, now)\n\n\n"
+        "def early(task: str) -> object:\n    return [bool(asyncio.run(_ask(task))), ANSWER]\n"
     )
     assert cloche("workflows", "publish", package(tmp_path, "early", body)).code == 0
-    answer = cloche("workflows", "run", "early", "--json")
+    answer = cloche("workflows", "run", "early", "call", "--json")
+    assert answer.data["value"] == [True, 42], answer
+    answer = cloche("workflows", "run", "early", "thread", "--json")
     assert (answer.code, answer.data["reason"]) == (1, "program")
-    assert "main line" in json.dumps(answer.data["error"])
+    assert "no threads" in json.dumps(answer.data["error"])
 
 
 def test_ctrl_c_during_a_gate_publishes_nothing_and_leaves_no_cell(cloche: Commands, tmp_path: Path) -> None:
