@@ -51,9 +51,9 @@ def measure(app: App, *, root: Path, rounds: int) -> list[Figure]:
     ]
 
 
-def drive_once(app: App, snapshot: PinnedSnapshot) -> None:
+def drive_once(app: App, snapshot: PinnedSnapshot, task: str = "x") -> None:
     """A new run of a snapshot, to its end, in a loop of its own as a caller would have it."""
-    anyio.run(partial(_drive, app, new_run(app, snapshot, "x"), snapshot.path))
+    anyio.run(partial(_drive, app, new_run(app, snapshot, task), snapshot.path))
 
 
 def new_run(app: App, snapshot: PinnedSnapshot, task: str) -> Run:

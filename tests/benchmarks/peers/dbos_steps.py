@@ -5,8 +5,7 @@
 DBOS has no durability setting of its own: a step has returned when its transaction is committed. What a commit means is SQLite's
 to say, and MODE sets it on every connection:
 
-    default   journal_mode=DELETE, synchronous=FULL: what DBOS opens. On the disk at every commit, by an fsync of the rollback journal,
-              of its directory and of the database.
+    default   journal_mode=DELETE, synchronous=FULL: what DBOS opens. On the disk at every commit, by four syncs.
     full      journal_mode=WAL, synchronous=FULL: on the disk at every commit, by one fsync.
     normal    journal_mode=WAL, synchronous=NORMAL: no fsync at a commit; a power cut loses the last ones, a killed process none.
 """
