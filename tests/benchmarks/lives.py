@@ -38,6 +38,7 @@ class Lives:
 
     def ended(self, *, within_s: float = 0.0) -> bool:
         """True when it ended by itself, perhaps after waiting."""
+        assert self._parent.stdout is not None
         ready, _, _ = select.select([self._parent.stdout], [], [], within_s)
         return bool(ready)
 
