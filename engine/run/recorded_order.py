@@ -1,16 +1,18 @@
 """Whether calls come in the order of the record, by what must hold in every pass of a program that decides by its answers alone.
 
 1. A call that is made after an answer was recorded after that answer.
-2. The calls that one generation began were begun in the order in which the program makes them.
+2. Calls that the first generation began were begun in the order in which the program makes them, unless one of them had to wait
+   for room.
 
-The second is not asked of what a generation could not know: of one before a failed call was executed again, of calls that were
-held back because an earlier generation had dropped them, and of records that a fork took from several generations.
+The second is not asked of later generations, nor of a fork: what they replay ahead of the program may begin a call before one
+that was made earlier. Nor is it asked where a failed call was executed again later, because the first generation saw it fail.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
 
+from engine.run.executing import AT_ONCE
 from engine.run.history import History, Record
 
 
@@ -21,25 +23,22 @@ class RecordedOrder:
         self._history = history
         self._answered: Record | None = None
         self._answered_seq = 0
-        self._begun: dict[int, Record] = {}
-        again = [
-            record.generation
-            for records in history.places.values()
-            for before, record in pairwise(records)
-            if before.outcome is not None
-        ]
-        self._steady_from = max(again, default=1)
+        self._begun: Record | None = None
+        again = any(
+            before.outcome is not None for records in history.places.values() for before, _ in pairwise(records)
+        )
+        self._first_tells = not again and 0 not in history.starts
 
     def made(self, record: Record) -> Record | None:
         """The call of this record is made now; gives a record that it cannot come after, if there is one."""
         if self._history.at(record.key)[0].seq < self._answered_seq:
             return self._answered
-        if record.generation < self._steady_from or self._was_held(record):
+        if not self._first_tells or record.generation != 1:
             return None
-        before = self._begun.get(record.generation)
+        before = self._begun
         if before is not None and before.seq > record.seq:
-            return before
-        self._begun[record.generation] = record
+            return None if self._is_full_at(record.seq) else before
+        self._begun = record
         return None
 
     def answered(self, record: Record) -> None:
@@ -49,5 +48,11 @@ class RecordedOrder:
         if first > self._answered_seq:
             self._answered, self._answered_seq = record, first
 
-    def _was_held(self, record: Record) -> bool:
-        return any(one.dropped for one in self._history.at(record.key) if one is not record)
+    def _is_full_at(self, seq: int) -> bool:
+        """True when so many calls were being executed then that others had to wait."""
+        running = (
+            record.started.kind == "" and (record.outcome is None or record.ended_seq > seq)
+            for record in self._history.starts[1]
+            if record.seq < seq
+        )
+        return sum(running) >= AT_ONCE
