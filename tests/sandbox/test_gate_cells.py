@@ -166,8 +166,8 @@ async def test_sources_are_read_only(gate: Gate) -> None:
 async def test_a_child_process_does_not_delay_or_outlive_its_case(gate: Gate) -> None:
     report = await gate(
         "def test_leaves_a_child():\n"
-        "    async def start():\n        await asyncio.create_subprocess_exec('/usr/bin/python3.11', '-S', '-c',"
-        " 'import time; time.sleep(300)')\n"
+        "    async def start():\n        await asyncio.get_running_loop().subprocess_exec("
+        "asyncio.SubprocessProtocol, '/usr/bin/python3.11', '-S', '-c', 'import time; time.sleep(300)')\n"
         f"    asyncio.run(start())\n    assert say('a') == 'a!'\n\n\n{GOOD}"
     )
     assert outcomes(report) == {"test_leaves_a_child": "passed", "test_zz_good": "passed"}
@@ -184,8 +184,9 @@ async def test_signals_to_every_process_end_only_the_case_that_sent_them(gate: G
     )
     report = await gate(
         "def test_kills():\n    async def start():\n"
-        f"        child = await asyncio.create_subprocess_exec('/usr/bin/python3.11', '-S', '-c', \"{code}\")\n"
-        f"        await child.wait()\n    asyncio.run(start())\n    say('a')\n\n\n{GOOD}",
+        "        child, _ = await asyncio.get_running_loop().subprocess_exec("
+        f"asyncio.SubprocessProtocol, '/usr/bin/python3.11', '-S', '-c', \"{code}\")\n"
+        f"        await child._wait()\n    asyncio.run(start())\n    say('a')\n\n\n{GOOD}",
         timeout_s=20.0,
     )
     assert outcomes(report)["test_zz_good"] == "passed"
