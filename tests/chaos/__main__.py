@@ -11,8 +11,8 @@ from random import Random
 from time import monotonic
 
 from tests.chaos.matrix import PROGRAMS, Matrix, Tally
-from tests.helpers.chaos import chosen_seed
 from tests.helpers.crash_cells import Victim, real_stage
+from tests.helpers.crash_checks import chosen_seed
 from tests.helpers.private_engine import private_engine
 
 VICTIMS: tuple[Victim, ...] = ("orchestrator", "cell", "engine")

@@ -17,8 +17,8 @@ from engine.sandbox.service import Sandbox
 from engine.settings import Settings
 from tests.helpers.chaos import Stage, Trial
 from tests.helpers.commands import home_with_image
-from tests.helpers.crash_process import CrashServer
 from tests.helpers.crash_programs import PACKAGES, package
+from tests.helpers.crash_server import CrashServer
 from tests.helpers.ledger import Ledger
 from tests.helpers.private_engine import PrivateEngine
 from tests.helpers.sandbox import alive, containers_of, loaded_image, wait_for

@@ -9,8 +9,8 @@ import pytest
 
 from engine.sandbox.docker import Engine
 from engine.settings import load
-from tests.helpers.chaos import chosen_seed
 from tests.helpers.crash_cells import RealStage, Victim, one_of_each, real_stage, while_a_cell_lives
+from tests.helpers.crash_checks import chosen_seed
 
 pytestmark = pytest.mark.sandbox
 

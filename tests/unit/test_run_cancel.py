@@ -14,8 +14,9 @@ from engine.run.status import Status
 from tests.helpers.cancelling import cancel_scripted, cancelled_at, check_cancelled
 from tests.helpers.cells import Answers, ScriptedCells
 from tests.helpers.chaos import Stage, Trial
-from tests.helpers.crash_process import CrashServer, find_or_create
+from tests.helpers.crash_process import find_or_create
 from tests.helpers.crash_programs import sequential
+from tests.helpers.crash_server import CrashServer
 from tests.helpers.ledger import Ledger
 from tests.helpers.runs import Bench, StillClock
 from tests.helpers.sandbox import wait_for

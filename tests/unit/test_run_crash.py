@@ -11,9 +11,10 @@ from random import Random
 import pytest
 
 from engine.run.store import RunStore
-from tests.helpers.chaos import Stage, chosen_seed
-from tests.helpers.crash_process import MOMENTS, ROOT, CrashServer
+from tests.helpers.chaos import Stage
+from tests.helpers.crash_checks import chosen_seed
 from tests.helpers.crash_programs import SCRIPTED
+from tests.helpers.crash_server import MOMENTS, ROOT, CrashServer
 from tests.helpers.ledger import Ledger
 from tests.helpers.runs import StillClock, make_spec
 
