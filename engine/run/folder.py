@@ -70,7 +70,7 @@ class Run:
         # State first: it is written after the journal, so this way round it can never say more than an undamaged journal.
         known = read_state(self.state_path)
         journal = read(self.journal_path)
-        history = History()
+        history = History(gap_most_s=self.spec.active_s)
         for number, line in enumerate(journal.lines, start=1):
             try:
                 history.apply(line)

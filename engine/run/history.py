@@ -5,6 +5,7 @@ The fold refuses events that cannot have been written in this order; it decides 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -69,7 +70,11 @@ class Record:
 
 @dataclass
 class Generation:
-    """One attempt at the run, in at most one cell. `last_at` is when its last event was written."""
+    """One attempt at the run, in at most one cell. `last_at` is when its last event was written.
+
+    `lived_s` is the time between its events, as far as it can be true: a clock that was set forward by more than the run may take
+    adds nothing.
+    """
 
     number: int
     started_at: float
@@ -82,13 +87,14 @@ class Generation:
     ended_at: float | None = None
     outputs: list[Output] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
+    lived_s: float = 0.0
 
     @property
     def active_s(self) -> float:
         """Seconds that it took: its own figure, or the time to its last event when it died."""
         if self.waiting is not None:
             return self.waiting.active_s
-        return self.finished.active_s if self.finished else max(0.0, self.last_at - self.started_at)
+        return self.finished.active_s if self.finished else self.lived_s
 
     @property
     def told_of_the_program(self) -> bool:
@@ -99,7 +105,10 @@ class Generation:
 
 @dataclass
 class History:
-    """The fold. `places` maps (scope, function, n) to its records in order; `records` maps the `s` of their start."""
+    """The fold. `places` maps (scope, function, n) to its records in order; `records` maps the `s` of their start.
+
+    `gap_most_s` bounds the time between two events of a generation that is believed: the active time of the run.
+    """
 
     created: RunCreated | None = None
     created_at: float = 0.0
@@ -112,6 +121,7 @@ class History:
     replies_used: set[int] = field(default_factory=set)
     executions: int = 0
     seq: int = 0
+    gap_most_s: float = math.inf
 
     @property
     def generation(self) -> int:
@@ -205,7 +215,13 @@ class History:
         self.seq = line.seq
         # What a later owner or a person adds says nothing of how long the generation lived.
         if self.generations and not isinstance(event, RunFinished | CellEnded | CallUnknown | Decision):
-            self.generations[-1].last_at = line.at
+            self._live_on(self.generations[-1], line.at)
+
+    def _live_on(self, generation: Generation, at: float) -> None:
+        gap_s = at - generation.last_at
+        if 0 <= gap_s <= self.gap_most_s:
+            generation.lived_s += gap_s
+        generation.last_at = at
 
     def check(self, line: Line) -> None:
         """Pass for a line whose event can stand here.

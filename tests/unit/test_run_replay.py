@@ -14,6 +14,7 @@ from engine.run.events import (
     CallCompleted,
     CallFailed,
     CallStarted,
+    CellStarted,
     CallUnknown,
     Decision,
     Event,
@@ -244,3 +245,20 @@ def test_an_event_of_an_earlier_generation_is_refused() -> None:
     found = history([started(key())], [])
     with pytest.raises(Inconsistent, match="carries generation 1 in generation 2"):
         found.apply(Line(5, 5.0, 1, CallCompleted(of=3, result=1), FIRST_HASH))
+
+
+def test_a_clock_that_jumps_under_a_generation_that_dies_uses_up_no_time() -> None:
+    history = History(gap_most_s=3600.0)
+    year = 31_536_000.0
+    at = [0.0, 10.0, 12.0, 12.0 + 10 * year, 15.0 + 10 * year]
+    key = CallKey("/", "llm", 1, "d" * 64)
+    events: list[Event] = [
+        RunCreated(format=FORMAT, run="r", spec="s"),
+        RunStarted(pid=1, host="h"),
+        CallStarted(key=key, args={}),
+        CallCompleted(of=3, result=1),
+        CellStarted(cell="c"),
+    ]
+    for number, (moment, event) in enumerate(zip(at, events, strict=True), start=1):
+        history.apply(Line(number, moment, int(number > 1), event, ""))
+    assert history.generations[0].active_s == 5.0
