@@ -20,10 +20,10 @@ LEAST_CHARACTERS = 20
 REPLAYED_SHOWN = 3
 """Replayed calls in a row that are still shown one by one."""
 
-COMPLETED_SHOWN = 20
+COMPLETED_SHOWN = 8
 """Executed calls in a row that are still shown one by one; of more, the first and the last `ENDS_SHOWN`."""
 
-ENDS_SHOWN = 5
+ENDS_SHOWN = 2
 
 REPLAYED = "↺"
 MARKS = {"completed": "✓", "failed": "✗", "unknown": "?", "running": "…", "waiting": "◌", "dropped": "⊘"}

@@ -17,7 +17,7 @@ HOW_CHARACTERS = 20
 """Characters of how a generation ended that are always shown."""
 
 _ENDS = {
-    "owner_lost": "its process died",
+    "owner_lost": "process died",
     "stopped": "was told to stop",
     "unknown_outcome": "stopped, an outcome is unknown",
     "person": "waits for an answer",
@@ -130,7 +130,7 @@ def _how(generation: GenerationView) -> str:
         told += f" ({generation.reason})"
     if generation.status is Status.COMPLETED or generation.cause in ("", "exit"):
         return told
-    return f"{told} ({'cell removed' if generation.cause == 'owner_lost' else generation.cause})"
+    return f"{told}, cell removed" if generation.cause == "owner_lost" else f"{told} ({generation.cause})"
 
 
 def _remarks(generation: GenerationView) -> Iterator[str]:

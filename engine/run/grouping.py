@@ -34,6 +34,10 @@ class Grouping:
 
     def add(self, record: Record, call: CallView) -> None:
         """Put the next call in its place."""
+        if record.key.scope == "/" and not record.started.phase:
+            self._open = []
+            self.top.append(call)
+            return
         path = _path(record)
         groups: list[tuple[_Group, GroupView]] = []
         for depth, step in enumerate(path):
