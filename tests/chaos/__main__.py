@@ -1,4 +1,7 @@
-"""`python -m tests.chaos`: crash runs in real cells on an engine of its own, and print what was done and what did not hold."""
+"""`python -m tests.chaos`: crash runs in real cells on an engine of its own, and print what was done and what did not hold.
+
+Ctrl-C prints what was done so far.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import argparse
 import shutil
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from time import monotonic
@@ -35,11 +39,12 @@ def main() -> int:
 
     with private_engine() as private, real_stage(root, private.host, private=private, programs=PROGRAMS) as real:
         matrix = Matrix(real, tally, say)
-        for victim in VICTIMS:
-            if victim in chosen.only:
-                matrix.column(victim, every=chosen.every)
-        if "random" in chosen.only:
-            matrix.at_random(Random(seed), chosen.kills)
+        with suppress(KeyboardInterrupt):  # what was done until then is told
+            for victim in VICTIMS:
+                if victim in chosen.only:
+                    matrix.column(victim, every=chosen.every)
+            if "random" in chosen.only:
+                matrix.at_random(Random(seed), chosen.kills)
     print(report(tally, seed, monotonic() - begun))
     if tally.failures:
         print(f"kept: {root}")

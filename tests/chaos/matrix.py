@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -89,7 +90,8 @@ class Matrix:
             self.real.check_nothing_left(reap=victim == "engine")
             self.tally.take(trial)
         except AssertionError as error:
-            self.tally.failures.append(f"{program}, {what}: {error or 'a check failed'} ({trial.job.run_id})")
+            where = traceback.extract_tb(error.__traceback__)[-1].line
+            self.tally.failures.append(f"{program}, {what}: {error} [{where}] ({trial.job.run_id})")
             self.say(self.tally.failures[-1])
             self.real.stage.server.kill()
         self.tally.longest_s = max(self.tally.longest_s, monotonic() - begun)

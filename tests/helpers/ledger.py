@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
@@ -74,15 +75,18 @@ def report(address: str, execution: Execution) -> None:
 
 
 def main(address: str, file: Path) -> None:
-    """Note what is reported until somebody ends this process."""
+    """Note what is reported until somebody ends this process, or the test that started it is gone."""
+    parent = os.getppid()
     with socket.socket(socket.AF_UNIX) as listening, file.open("ab", buffering=0) as kept:
         listening.bind(address)
         listening.listen(64)
+        listening.settimeout(5)
         print("ready", flush=True)
-        while True:
-            link, _ = listening.accept()
-            with link:
-                _note(link, kept.fileno())
+        while os.getppid() == parent:
+            with suppress(TimeoutError):
+                link, _ = listening.accept()
+                with link:
+                    _note(link, kept.fileno())
 
 
 def _note(link: socket.socket, descriptor: int) -> None:

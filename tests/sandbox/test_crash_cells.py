@@ -14,7 +14,7 @@ from tests.helpers.crash_checks import chosen_seed
 
 pytestmark = pytest.mark.sandbox
 
-PROGRAMS = ("sequential", "large", "outputs", "handled")
+PROGRAMS = ("sequential", "large", "outputs", "handled", "branches")
 
 
 @pytest.fixture(scope="module")
