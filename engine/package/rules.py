@@ -66,7 +66,7 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         "import.test_only": "Test modules and test tools are imported by tests only.",
         "name.refused": "Names that reach around the recorder or the validator are not loaded.",
         "name.attribute": "Attributes that reach interpreter internals are not used.",
-        "name.hidden": "Refused modules, `open`, and asyncio's threads, processes and sockets are not reached through allowed modules.",
+        "name.hidden": "Refused modules and `open` are not reached through allowed modules.",
         "name.clock": "The machine's clock is not read; `now()` is recorded.",
         "entry.count": "`workflow.py` has exactly one public function.",
         "entry.name": "The entry has the name of the workflow.",

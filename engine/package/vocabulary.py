@@ -64,10 +64,7 @@ HIDDEN: Final = frozenset(UNRECORDED) | _words(
 )
 """Modules that must not be reached as attributes of others (`logging.os`)."""
 
-HIDDEN_MEMBERS: Final = _words(
-    """io.open io.open_code io.FileIO asyncio.to_thread asyncio.create_subprocess_exec asyncio.create_subprocess_shell
-    asyncio.open_connection asyncio.start_server asyncio.open_unix_connection asyncio.start_unix_server"""
-)
+HIDDEN_MEMBERS: Final = frozenset({"io.open", "io.open_code", "io.FileIO"})
 ALLOWED_MEMBERS: Final = frozenset({"datetime.time", "datetime.datetime.time"})
 """Members that only share their name with a refused module."""
 
