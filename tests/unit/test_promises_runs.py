@@ -21,7 +21,7 @@ from tests.helpers.cells import Answers, ScriptedCells, ask
 from tests.helpers.runs import Bench
 
 COUNTED = {"llm": True, "agent": True} | dict.fromkeys(
-    ("now", "random", "new_id", "emit", "deliver", "read", "grep", "glob", "list"), False
+    ("now", "random", "new_id", "emit", "deliver", "ask", "timer", "read", "grep", "glob", "list"), False
 )
 
 
