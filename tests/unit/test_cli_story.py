@@ -36,7 +36,11 @@ def bench(tmp_path: Path) -> Bench:
 def story(run: Run, *, everything: bool = False) -> str:
     text = rendered(view_of(run), folder=Path("run"), everything=everything)
     body, _, _ = text.partition("\nerror ")
-    kept = [one for one in body.splitlines() if not one.startswith(("  revision", "  snapshot", "  pin", "next ", "message "))]
+    kept = [
+        one
+        for one in body.splitlines()
+        if not one.startswith(("  revision", "  snapshot", "  pin", "next ", "message "))
+    ]
     assert max(map(len, kept)) <= COLUMNS, max(kept, key=len)
     return text
 
