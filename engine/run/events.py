@@ -7,13 +7,11 @@ fields and a hash of the line before. This module reads no file and knows no ord
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal
 
 import orjson
-from cloche_guest import codec
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, Strict, TypeAdapter, ValidationError, model_validator
 
 from engine.run.calls import CallKey
@@ -316,8 +314,10 @@ def dump(line: Line) -> bytes:
     }
     try:
         raw = orjson.dumps(fields, option=_LINE)
-    except TypeError:  # integers beyond 64 bits
-        raw = codec.text(fields).encode() + b"\n"
+    except orjson.JSONEncodeError as error:
+        if "Recursion" not in str(error):
+            raise BadLine(f"cannot be written as JSON ({error})") from error
+        raw = codec.text(fields).encode() + b"\n"  # a value may be nested deeper than that library goes
     if len(raw) > LINE_BYTES:
         raise BadLine(f"{len(raw)} bytes in a line, at most {LINE_BYTES}")
     return raw
@@ -330,8 +330,8 @@ def parse(raw: bytes) -> Line:
         BadLine: no UTF-8, no JSON object, a missing or unknown field, one of another type, or an unknown event.
     """
     try:
-        fields = json.loads(raw.decode(), parse_constant=_constant)
-    except (ValueError, RecursionError) as error:
+        fields = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
         raise BadLine(f"is no JSON ({type(error).__name__})") from error
     if not isinstance(fields, dict) or list(fields)[:4] != list(_ENVELOPE[:4]) or list(fields)[-1] != "p":
         raise BadLine("does not have the form of an event")
@@ -349,7 +349,3 @@ def parse(raw: bytes) -> Line:
 def hash_line(raw: bytes) -> str:
     """128 bits of SHA-256 over a line with its newline, 32 hex digits."""
     return hashlib.sha256(raw).hexdigest()[:32]
-
-
-def _constant(name: str) -> Any:
-    raise ValueError(name)

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ from engine.run.folder import Stored
 from engine.run.handover import run_finished
 from engine.run.kept import Kept
 from engine.run.passing import Pass, PassPolicy
-from engine.run.projection import project, write_state
+from engine.run.projection import Shown, project, write_state
 from engine.run.replay import OnUnknown, unasked
 from engine.run.spec import job_of
 from engine.run.status import Status
@@ -79,6 +79,7 @@ class Attempt:
     choices: Choices
     watch: Callable[[RunView], None] | None
     shown_at: float = float("-inf")
+    shown: Shown = field(default_factory=Shown)
     pause_s: float = STATE_S
 
     def __post_init__(self) -> None:
@@ -248,7 +249,7 @@ class Attempt:
         """Bring state.json and the watcher up to date."""
         before = self.clock.monotonic_s()
         history = self.recorder.history
-        view = project(self.run, history, owned=history.finished is None)
+        view = project(self.run, history, owned=history.finished is None, shown_before=self.shown)
         with suppress(EngineFailure):  # a copy; the journal is what counts
             write_state(self.run, view, size=self.recorder.size, head=self.recorder.head)
         if self.watch is not None:

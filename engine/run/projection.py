@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
@@ -59,12 +60,23 @@ def _is_stale(run: Run, view: RunView, head: str) -> bool:
 
 def write_state(run: Run, view: RunView, *, size: int, head: str) -> None:
     """Replace state.json. `size` and `head` belong to the journal that the view was folded from."""
-    state = {"version": 1, "seq": view.seq, "size": size, "head": head, "view": view.model_dump(mode="json")}
-    write_atomic(run.state_path, json.dumps(state, ensure_ascii=False).encode(), durable=False)
+    about = json.dumps({"version": 1, "seq": view.seq, "size": size, "head": head})
+    raw = f'{about[:-1]}, "view": {view.model_dump_json()}}}'.encode()
+    write_atomic(run.state_path, raw, durable=False)
 
 
-def project(run: Run, history: History, *, owned: bool) -> RunView:
-    """The view of a fold. `owned`: a living process executes the run; without one, a run that did not end is interrupted."""
+@dataclass
+class Shown:
+    """Calls as they were shown last, by what could change of them: a run that goes on shows most of them again."""
+
+    calls: dict[tuple[object, ...], CallView] = field(default_factory=dict)
+
+
+def project(run: Run, history: History, *, owned: bool, shown_before: Shown | None = None) -> RunView:
+    """The view of a fold. `owned`: a living process executes the run; without one, a run that did not end is interrupted.
+
+    `shown_before` is kept between projections of one claimed run, and makes the next one cheaper.
+    """
     spec = run.spec
     status, reason, message = standing(history, owned)
     end = history.finished
@@ -84,7 +96,7 @@ def project(run: Run, history: History, *, owned: bool) -> RunView:
         calls_made=len(shown),
         failed_calls=sum(isinstance(record.outcome, CallFailed) for record in shown),
         generations=_generations(history, owned),
-        calls=_tree(history, owned),
+        calls=_tree(history, owned, shown_before or Shown()),
         artifacts=[ArtifactView(**artifact.body()) for artifact in history.artifacts.values()],
         deliveries=[record.seq for record in shown if record.outcome and "delivers" in record.outcome.facts],
         unasked=list(end.unasked) if end else [],
@@ -210,21 +222,24 @@ def _generation_standing(generation: Generation, *, running: bool) -> tuple[Stat
     return (Status.RUNNING, "") if running else (Status.INTERRUPTED, "owner_lost")
 
 
-def _tree(history: History, owned: bool) -> list[Node]:
+def _tree(history: History, owned: bool, before: Shown) -> list[Node]:
     grouping = Grouping()
     causes = _causes(history)
     decided: dict[int, list[DecisionView]] = {}
     for decision in history.decisions:
         decided.setdefault(decision.of, []).append(_decision(decision))
+    known, before.calls = before.calls, {}
     for records in history.places.values():
         newest = records[-1]
-        call = _call(
-            records,
-            history,
-            owned,
-            ended_generation=causes.get(newest.seq, 0),
-            decisions=[one for record in records for one in decided.get(record.seq, ())] if decided else [],
+        ended = causes.get(newest.seq, 0)
+        status = _call_status(newest, history, owned)
+        replayed = newest.outcome is not None and newest.generation < history.generation
+        decisions = [one for record in records for one in decided.get(record.seq, ())] if decided else []
+        changing = (newest.seq, len(records), status, replayed, ended, len(decisions))
+        call = known.get(changing) or _call(
+            records, status=status, replayed=replayed, ended_generation=ended, decisions=decisions
         )
+        before.calls[changing] = call
         grouping.add(newest, call)
     return grouping.top
 
@@ -246,15 +261,15 @@ def _decision(decision: Decision) -> DecisionView:
 
 
 def _call(
-    records: list[Record], history: History, owned: bool, *, ended_generation: int, decisions: list[DecisionView]
+    records: list[Record], *, status: str, replayed: bool, ended_generation: int, decisions: list[DecisionView]
 ) -> CallView:
     record = records[-1]
     outcome = record.outcome
     return CallView(
         seq=record.seq,
         **record.key._asdict(),
-        status=_call_status(record, history, owned),
-        replayed=outcome is not None and record.generation < history.generation,
+        status=status,
+        replayed=replayed,
         attempts=len(records),
         generation=record.generation,
         counted=record.started.counted,

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 import pytest
+from cloche_guest import codec
 
 from engine.errors import EngineFailure, StorageFull
 from engine.run.calls import CallKey
@@ -213,3 +214,20 @@ def test_a_result_of_none_is_a_result(path: Path) -> None:
     line = Line(1, 1.0, 1, CallCompleted(of=3, result=None), FIRST_HASH)
     assert b'"result":null' in dump(line)
     assert parse(dump(line).removesuffix(b"\n")) == line
+
+
+def test_a_value_nested_as_deep_as_one_may_be_is_written_and_read() -> None:
+    value: object = ()
+    for _ in range(codec.DEPTH - 1):
+        value = (value,)
+    encoded = codec.encode(value)
+    line = Line(1, 1.5, 1, CallCompleted(of=1, result=encoded), FIRST_HASH)
+    read_back = parse(dump(line)[:-1])
+    assert isinstance(read_back.event, CallCompleted)
+    assert codec.decode(read_back.event.result) == value
+
+
+def test_a_fact_that_json_cannot_hold_is_refused() -> None:
+    line = Line(1, 1.5, 1, CallCompleted(of=1, result=1, facts={"usage": 2**70}), FIRST_HASH)
+    with pytest.raises(BadLine):
+        dump(line)
