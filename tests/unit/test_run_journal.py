@@ -219,7 +219,7 @@ def test_a_result_of_none_is_a_result(path: Path) -> None:
 def test_a_value_nested_as_deep_as_one_may_be_is_written_and_read() -> None:
     value: object = ()
     for _ in range(codec.DEPTH - 1):
-        value = (value,)
+        value = {1: value}  # three levels of JSON for one of the value
     encoded = codec.encode(value)
     line = Line(1, 1.5, 1, CallCompleted(of=1, result=encoded), FIRST_HASH)
     read_back = parse(dump(line)[:-1])
