@@ -237,6 +237,30 @@ def demo(task):
     assert not cell.of(Call)
 
 
+def test_a_value_that_is_too_large_is_refused_before_anything_is_sent():
+    body = """
+from cloche import emit, llm
+def demo(task):
+    told = []
+    for call in (emit, llm):
+        try:
+            call("x" * (8 * 1024 * 1024))
+        except ValueError as error:
+            told.append(str(error))
+    emit(told)
+    return "x" * (8 * 1024 * 1024)
+"""
+    cell = run(package(body))
+    (call,) = cell.of(Call)
+    assert call.args["event"] == [
+        f"$: takes {8 * 1024 * 1024 + len(name) + 7:,} bytes; a value has at most 8,388,608"
+        for name in ("event", "prompt")
+    ]
+    error = cell.of(Result)[0].error
+    told = "the result cannot be recorded: $: takes 8,388,610 bytes; a value has at most 8,388,608"
+    assert (error.type, error.message) == ("UnrecordableValue", told)
+
+
 def test_values_of_the_packages_own_classes_come_back_as_themselves():
     body = """
 import dataclasses, enum

@@ -137,7 +137,9 @@ class ChannelBackend:
         """
         encoded = codec.encode(value)
         text = codec.text(encoded)
-        inline = len(text.encode()) <= wire.INLINE_BYTES
+        size = len(text.encode())
+        self._check_size(size)
+        inline = size <= wire.INLINE_BYTES
         body = {"value": encoded} if inline else {"value_part": self._send_parts(text)}
         self._send({"t": "result", **body})
 
@@ -158,6 +160,7 @@ class ChannelBackend:
     ) -> ChannelCall:
         text = codec.text(codec.encode(arguments))
         data = text.encode()
+        self._check_size(len(data))
         self._check_room(len(data))
         scope = _scopes.current()
         inline = len(data) <= wire.INLINE_BYTES
@@ -188,6 +191,10 @@ class ChannelBackend:
         self._size += call.size
         self._write(line)
         return call
+
+    def _check_size(self, size: int) -> None:
+        if size > self._value_bytes:
+            raise codec.CodecError("$", f"takes {size:,} bytes; a value has at most {self._value_bytes:,}")
 
     def _check_room(self, size: int) -> None:
         if len(self._calls) >= wire.OUTSTANDING:
