@@ -19,7 +19,7 @@ from engine.run.wording import clean
 
 ARGUMENT_CHARACTERS = 600
 
-LOOKED_AT = 16 * 1024
+LOOKED_AT = 1024 * 1024
 """Characters of a difference that a cause is guessed from."""
 
 _AROUND = 40

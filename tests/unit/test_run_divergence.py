@@ -93,7 +93,7 @@ def test_both_arguments_are_shown_where_they_differ(length: int) -> None:
 
 
 def test_a_large_difference_is_told_from_its_begin() -> None:
-    found = told({"p": [f"{i} left" for i in range(200_000)]}, {"p": [f"{i} right" for i in range(100_000)]})
+    found = told({"p": [f"{i} left" for i in range(600_000)]}, {"p": [f"{i} right" for i in range(300_000)]})
     assert (found.where, found.cause) == ("$.p", divergence.UNKNOWN)
 
 
