@@ -10,7 +10,7 @@ from pathlib import Path
 
 from engine.run.calls import CallKey
 from engine.run.events import CallCompleted
-from engine.run.history import History
+from engine.run.history import History, Record
 from tests.helpers.ledger import Execution
 
 
@@ -22,8 +22,11 @@ def check_executions(history: History, executions: list[Execution]) -> None:
         really[execution.key].append(execution.generation)
         assert keys.setdefault(execution.idempotency_key, execution.key) == execution.key
     assert len(keys) == len(really), "one call had two idempotency keys"
+    recorded: dict[CallKey, list[Record]] = defaultdict(list)
+    for record in history.records.values():
+        recorded[record.key].append(record)
     for key, generations in really.items():
-        records = [record for record in history.records.values() if record.key == key]
+        records = recorded[key]
         for generation in set(generations):
             begun = sum(record.generation == generation for record in records)
             assert generations.count(generation) <= begun, f"{key} ran without a record that it began"
