@@ -12,6 +12,7 @@ from functools import cache
 from typing import Annotated, Any, Literal
 
 import orjson
+from cloche_guest import codec
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, Strict, TypeAdapter, ValidationError, model_validator
 
 from engine.run.calls import CallKey
