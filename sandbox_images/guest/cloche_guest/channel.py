@@ -41,7 +41,8 @@ def check_encoded(encoded: Any, arguments: bool) -> bool:
 class Channel:
     """The state of one worker's messages. `check_large` decides about values that came in parts (their text is given).
 
-    `calls` is the number of the last call, `finished` True after `result`. `open` tells which calls are unanswered.
+    `calls` is the number of the last call, `finished` True after `result`. `open` tells which calls are unanswered,
+    `line` is what the last message came as.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Channel:
         self._part = (0, 0, 0)
         self._part_size = 0
         self._arguments_size = 0
+        self.line = b""
         self.open = OpenCalls(limit_bytes=wire.OUTSTANDING_VALUES * value_bytes)
         self.calls = 0
         self.finished = False
@@ -90,6 +92,7 @@ class Channel:
         if self.finished:
             raise wire.WireError("frame.out_of_order", f"{kind} after result")
         self._arguments_size = len(line)
+        self.line = line
         self._TAKE[kind](self, frame)
         return frame
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from cloche_guest.children import Reaper
-from cloche_guest.link import HostBroke, Reader, Writer
+from cloche_guest.link import HostBroke, Reader, Received, Writer
 
 IDLE_MS = 20
 SLEEP_S, SPIN_S = 0.0002, 0.001
@@ -74,7 +74,7 @@ class Control:
         self.deadline = math.inf
         self.acknowledged = 0
         self._finishing = False
-        self._kept: list[dict[str, Any]] = []
+        self._kept: list[Received] = []
         self._due_since: float | None = None
         self._wake, wake_write = os.pipe()
         for descriptor in (self._wake, wake_write):
@@ -99,11 +99,11 @@ class Control:
         self.deadline = math.inf
         self._finishing = True
 
-    def keep(self, frames: list[dict[str, Any]]) -> None:
+    def keep(self, frames: list[Received]) -> None:
         """Have the next turn give these again: they came together with one that somebody waited for."""
         self._kept = frames
 
-    def turn(self, sources: Mapping[int, Source], *, due: bool = False) -> list[dict[str, Any]]:
+    def turn(self, sources: Mapping[int, Source], *, due: bool = False) -> list[Received]:
         """Wait a little, serve what is ready; gives the host's frames but for those handled here (ack, cancel, rotate).
 
         `due`: an answer of the host is expected now.
@@ -160,8 +160,8 @@ class Control:
                 sources[descriptor][1]()
         return woken
 
-    def _receive(self) -> list[dict[str, Any]]:
-        frames = []
+    def _receive(self) -> list[Received]:
+        frames: list[Received] = []
         while (frame := self.reader.next()) is not None:
             match frame["t"]:
                 case "rotate":

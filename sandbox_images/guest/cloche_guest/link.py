@@ -15,6 +15,7 @@ from cloche_guest import wire
 
 _CHUNK = 256 * 1024
 _ROTATE_ROOM = 256
+_ENVELOPE_ROOM = 100
 
 
 class HostBroke(Exception):
@@ -24,6 +25,12 @@ class HostBroke(Exception):
 def segment(directory: str, number: int) -> str:
     """Path of a segment: `000001.seg`, `000002.seg`, …"""
     return os.path.join(directory, f"{number:06d}.seg")
+
+
+class Received(dict[str, Any]):
+    """A frame of the host, with the line that it came in (no newline)."""
+
+    line = b""
 
 
 class Reader:
@@ -38,7 +45,7 @@ class Reader:
         self.generation: int | None = None
         self.received = 0
 
-    def next(self) -> dict[str, Any] | None:
+    def next(self) -> Received | None:
         """The next frame, `rotate` included, or None when there is none yet.
 
         Raises:
@@ -48,7 +55,8 @@ class Reader:
         if line is None:
             return None
         try:
-            frame = wire.parse(line)
+            frame = Received(wire.parse(line))
+            frame.line = line
             kind = wire.check_fields(frame, wire.HOST_FRAMES)
             if self.generation is None:
                 self.generation = frame["g"] if type(frame.get("g")) is int else -1
@@ -122,6 +130,21 @@ class Writer:
             line = wire.dump(self._frame(kind, fields))
         self._size += len(line)
         self._put(line)
+
+    def pass_on(self, line: bytes) -> None:
+        """Send a checked frame that came as this line, without `v`, `g` and `q`, and begins with its `t`: no need to write it anew.
+
+        Raises:
+            wire.WireError: frame.oversized, with what is put before it; nothing was counted.
+        """
+        if len(line) + _ENVELOPE_ROOM > wire.FRAME_BYTES:
+            raise wire.WireError("frame.oversized", f"{len(line)} bytes, and a frame has at most {wire.FRAME_BYTES}")
+        if self._size + len(line) + _ENVELOPE_ROOM + _ROTATE_ROOM > wire.SEGMENT_BYTES:
+            self._put(wire.dump(self._frame("rotate", {})), last=True)
+            self._size = 0
+        whole = b'{"v":%d,"g":%d,"q":%d,%b\n' % (wire.VERSION, self.generation, self.sent + 1, line[1:])
+        self._size += len(whole)
+        self._put(whole)
 
     def flush(self) -> bool:
         """Write what waits; True when nothing does any more."""

@@ -20,7 +20,7 @@ from cloche_guest import collect, wire
 from cloche_guest.channel import TOO_MANY, Channel, check_value
 from cloche_guest.children import Child, DropFailed, Rights, run_to_end, spawn
 from cloche_guest.control import Control, Ended, Source
-from cloche_guest.link import HostBroke, open_part
+from cloche_guest.link import HostBroke, Received, open_part
 from cloche_guest.streams import Stream
 
 _OUTPUT_AFTER_S = 0.05
@@ -152,8 +152,11 @@ class Run:
 
     def _from_worker(self, frame: dict[str, Any]) -> None:
         self._send_output(now=True)
-        fields = {name: value for name, value in frame.items() if name != "t"}
-        self._control.send(frame["t"], **fields)
+        line = self._channel.line
+        if line.startswith(b'{"t":"'):
+            self._control.writer.pass_on(line)
+        else:
+            self._control.send(frame["t"], **{name: value for name, value in frame.items() if name != "t"})
         if frame["t"] == "quiet" or frame.get("waits"):
             self._quiet = True
         elif frame["t"] == "result":
@@ -188,7 +191,7 @@ class Run:
 
     # from the host
 
-    def _from_host(self, frame: dict[str, Any]) -> None:
+    def _from_host(self, frame: Received) -> None:
         if frame["t"] == "part":
             self._parts[frame["id"]] = frame
         elif frame["t"] == "reply":
@@ -196,7 +199,7 @@ class Run:
         else:
             raise HostBroke(f"frame.out_of_order: {frame['t']} during a run")
 
-    def _reply(self, frame: dict[str, Any]) -> None:
+    def _reply(self, frame: Received) -> None:
         call, ahead = frame["call"], "ahead" in frame
         answers = [name for name in ("ok", "ok_part", "error", "stop") if name in frame]
         if len(answers) != 1 or (answers[0] != "stop" and "at" not in frame):
@@ -206,21 +209,15 @@ class Run:
         if "stop" in frame:
             raise Ended("exit", "stopped")
         self._quiet = self._quiet and ahead
-        said: dict[str, Any] = {
-            name: frame[name] for name in ("ok", "ok_part", "error", "at", "ahead") if name in frame
-        }
-        if "ok_part" in frame:
-            self._to_worker.append(self._reply_in_parts(call, said))
-        else:
-            self._to_worker.append(iter([wire.dump({"t": "reply", "call": call, **said})]))
+        line = frame.line + b"\n"
+        self._to_worker.append(self._reply_in_parts(frame["ok_part"], line) if "ok_part" in frame else iter([line]))
 
-    def _reply_in_parts(self, call: int, said: dict[str, Any]) -> Iterator[bytes]:
-        part_id = said["ok_part"]
+    def _reply_in_parts(self, part_id: int, line: bytes) -> Iterator[bytes]:
         text = take_part(self._control, self._parts, part_id, value_bytes=self._limits["value_bytes"])
         parts = wire.split_text(text)
         for i, data in enumerate(parts, 1):
             yield wire.dump({"t": "part", "id": part_id, "i": i, "of": len(parts), "data": data})
-        yield wire.dump({"t": "reply", "call": call, **said})
+        yield line
 
     def _write_to_worker(self, descriptor: int) -> None:
         while self._unsent or self._to_worker:
