@@ -363,6 +363,7 @@ class App:
             digest=found.digest,
             stored=kept,
             dependencies=frozenset(found.pins),
+            chosen=bool(revision),
         )
         return await verify(run, subject, cells=self._run_cell, deadline_s=self.settings.run_active_s)
 

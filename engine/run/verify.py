@@ -27,7 +27,8 @@ GRACE_S = 5.0
 class Subject:
     """What is held against a record: a read-only tree, the revision and pins that it is of, and its digest.
 
-    `stored` is the digest of what the home kept under the run's snapshot digest; None when it kept nothing.
+    `stored` is the digest of what the home kept under the run's snapshot digest; None when it kept nothing. `chosen`: the
+    question is what this revision would do, so that an image that changed since is worth a note and no difference.
     """
 
     snapshot: Path
@@ -35,12 +36,13 @@ class Subject:
     digest: str
     stored: str | None = None
     dependencies: frozenset[str] = field(default_factory=frozenset)
+    chosen: bool = False
 
 
 async def verify(run: Run, subject: Subject, *, cells: CellFactory, deadline_s: float) -> Verdict:
     """Run the program of `subject` against the record of `run`, in a cell of its own.
 
-    Of another revision than the recorded one, other bytes, another image and another result are no difference.
+    Of another revision than the recorded one, other bytes and another result are no difference.
 
     Raises:
         JournalDamaged: the record cannot be read.
@@ -61,7 +63,8 @@ async def verify(run: Run, subject: Subject, *, cells: CellFactory, deadline_s: 
                 fix="Raise CLOCHE_RUN_ACTIVE_S.",
             ) from error
         check.close(await cell.finish())
-        bytes_ = [] if revised else [*_other_bytes(run, subject), *_other_images(history, cell)]
+        bytes_ = [] if revised else _other_bytes(run, subject)
+        images = _other_images(history, cell)
     return Verdict(
         run_id=run.run_id,
         workflow_id=run.spec.workflow_id,
@@ -71,8 +74,8 @@ async def verify(run: Run, subject: Subject, *, cells: CellFactory, deadline_s: 
         whole=check.end is not None,
         calls=len(history.places),
         asked=check.matched,
-        differences=[*bytes_, *check.differences],
-        notes=check.notes,
+        differences=[*bytes_, *([] if subject.chosen else images), *check.differences],
+        notes=[*check.notes, *(one.message for one in images if subject.chosen)],
     )
 
 

@@ -412,9 +412,18 @@ def test_another_revision_that_makes_the_same_calls_holds_whatever_it_returns(be
 
     run = recorded(bench)
     run = doctored(run, changed(line(run, CellStarted), image="sha256:1"))
-    verdict = check(run, other_result, revision="b" * 40, digest="e" * 64)
+    verdict = check(run, other_result, revision="b" * 40, digest="e" * 64, chosen=True)
     assert (verdict.holds, verdict.revision, verdict.recorded_revision) == (True, "b" * 40, "a" * 40)
     assert "recorded revision returned" in verdict.notes[0]
+    assert "another image" in verdict.notes[1]
+
+
+def test_another_image_is_no_difference_when_a_person_asks_what_a_revision_would_do(bench: Bench) -> None:
+    run = recorded(bench)
+    run = doctored(run, changed(line(run, CellStarted), image="sha256:1"))
+    assert only(check(run, three)).what is What.IMAGE
+    verdict = check(run, three, chosen=True)
+    assert (verdict.holds, len(verdict.notes)) == (True, 1)
 
 
 def test_another_revision_is_told_its_first_break(bench: Bench) -> None:
