@@ -75,6 +75,16 @@ def test_calls_whose_replies_were_void_are_unanswered_again_but_for_those_that_w
     assert 6 in calls
 
 
+def test_a_reply_sent_ahead_may_cross_with_the_word_that_its_call_was_dropped():
+    calls = opened(1, 2, 3)
+    calls.drop(2)
+    for number in (1, 2, 3):
+        assert calls.answered(number, ahead=True)
+    assert not calls.answered(2, ahead=True)
+    calls.void(1)
+    assert [number for number in range(5) if number in calls] == [3]
+
+
 @pytest.mark.parametrize("taken", [-1, 2])
 def test_a_program_cannot_have_taken_more_than_there_were(taken):
     calls = OpenCalls(limit_bytes=100)

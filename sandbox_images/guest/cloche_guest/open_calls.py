@@ -50,10 +50,10 @@ class OpenCalls:
         if ahead:
             if self._void:
                 return True  # crossed with the word that says so; the program discards it
-            if number in self._ahead or (number <= self._last and number not in self._sizes):
+            if number in self._ahead:
                 return False
-            self._ahead[number] = False
-            self._forget(number)
+            # A call that was made and waits no more was dropped, and the word of that crossed with this reply.
+            self._ahead[number] = not self._forget(number) and number <= self._last
             return True
         return self._forget(number)
 
