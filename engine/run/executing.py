@@ -15,6 +15,7 @@ from typing import Any
 
 from cloche_guest import codec
 
+from engine import log
 from engine.run.blobs import text_of
 from engine.run.calls import CallFailed as CallFailure
 from engine.run.calls import CallHandler, CallKey, CallRequest, CallResult, Effects, Kind, RunContext
@@ -28,6 +29,9 @@ from engine.sandbox.frames import Call
 
 AT_ONCE = 16
 """Handlers that run at once for one run; timers and questions take no place."""
+
+GONE_S = 2.0
+"""How long an execution may take to heed its cancellation."""
 
 PHASES = 16
 
@@ -163,12 +167,12 @@ class Calls:
             await self.abandon()
 
     async def abandon(self) -> None:
-        """Cancel everything and wait until it is gone. Outcomes stay unknown; nothing is recorded."""
+        """Cancel everything and wait until it is gone. Outcomes stay unknown; nothing is recorded.
+
+        What does not heed its cancellation within `GONE_S` is left to itself: nobody will hear of it.
+        """
         tasks, self.running = self.tasks, {}
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await _cancelled(*tasks)
 
     # one execution
 
@@ -259,9 +263,17 @@ async def _perform(handler: CallHandler | None, request: CallRequest) -> CallRes
     return await handler.execute(request)
 
 
-async def _cancelled(task: asyncio.Task[CallResult]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+async def _cancelled(*tasks: asyncio.Task[CallResult]) -> None:
+    for task in tasks:
+        task.cancel()
+    if not tasks:
+        return
+    ended, deaf = await asyncio.wait(tasks, timeout=GONE_S)
+    for task in ended:
+        if not task.cancelled():
+            task.exception()  # looked at, so that the loop does not report it as forgotten
+    if deaf:
+        log.warning("calls.deaf", calls=len(deaf))
 
 
 def _failed(seq: int, failure: CallFailure) -> CallFailed:

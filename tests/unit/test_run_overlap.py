@@ -462,3 +462,32 @@ def test_a_question_is_no_unknown_call(bench: Bench) -> None:
     view = bench.drive(run, ScriptedCells([asks_beside_work]), {"ask": QUESTION, "quick": Answers(lambda r: 1)})
     assert (view.status, call(view, "ask").status) == (Status.FAILED, "waiting")
     assert "call.unknown" not in kinds(run)
+
+
+def test_an_execution_that_does_not_heed_its_cancellation_holds_nobody_up(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.run.executing.GONE_S", 0.05)
+    released = asyncio.Event()
+
+    async def deaf(request: CallRequest) -> None:
+        while not released.is_set():
+            try:
+                await released.wait()
+            except asyncio.CancelledError:
+                continue
+
+    def asks_and_dies() -> Playing:
+        yield begin("deaf")
+        yield Die(Cause.SUPERVISOR_LOST)
+
+    async def driven() -> RunView:
+        try:
+            limits = Limits(let_finish_s=0.05)
+            return await bench.drive_async(run, ScriptedCells([asks_and_dies]), {"deaf": Answers(deaf)}, limits=limits)
+        finally:
+            released.set()
+
+    run = bench.create()
+    view = asyncio.run(driven())
+    assert (view.reason, call(view, "deaf").status) == ("sandbox", "unknown")
