@@ -154,7 +154,7 @@ def open_question(run: Run) -> int:
         JournalDamaged: the record cannot be read.
     """
     _, history = run.read()
-    found = [record.seq for record in history.records.values() if record.is_question and record.outcome is None]
+    found = [record.seq for record in history.open_questions()]
     if len(found) != 1:
         told = f"{len(found)} open questions (calls {', '.join(map(str, found))})" if found else "no open question"
         fix = "Name one of them." if found else f"`cloche runs show {run.run_id}` tells how it stands."

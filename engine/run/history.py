@@ -42,8 +42,8 @@ class Record:
     """One execution of a call. `outcome` is None while it runs and for ever when nobody saw its end (unknown).
 
     `rerun`: a person decided that this unknown attempt is made again. `settled`: a person said how it ended. `lost`: an event
-    calls its outcome unknown. `dropped`: the program stopped waiting for it. `generation` 0: taken over from the run that this
-    one was forked from. `ended_seq` is the `s` of its outcome: answers are given in the order of these.
+    calls its outcome unknown. `dropped`: the program stopped waiting for it, in some generation. `generation` 0: taken over from
+    the run that this one was forked from. `ended_seq` is the `s` of its outcome: answers are given in the order of these.
     """
 
     seq: int
@@ -158,6 +158,18 @@ class History:
             record
             for record in self.records.values()
             if record.outcome is None and not (record.lost or record.dropped or record.is_question)
+        ]
+
+    def waits_for(self, record: Record) -> bool:
+        """True for a call that the run waits for without a cell."""
+        return self.waiting is not None and record.seq in self.waiting.calls
+
+    def open_questions(self) -> list[Record]:
+        """Questions that somebody may answer now: those that the program gave up only when it waits for them again."""
+        return [
+            record
+            for record in self.records.values()
+            if record.is_question and record.outcome is None and (not record.dropped or self.waits_for(record))
         ]
 
     def cap(self, configured: int) -> int:

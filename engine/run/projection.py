@@ -293,11 +293,12 @@ def _call_status(record: Record, history: History, owned: bool) -> str:
             return "completed"
         case CallFailed():
             return "failed"
-    if record.dropped:
+    waited_for = history.waits_for(record)
+    if record.dropped and not waited_for:
         return "dropped"
     if record.is_question:
         return "waiting"
-    if owned and history.waiting is not None and record.seq in history.waiting.calls:
+    if owned and waited_for:
         return "running"
     running = owned and record.generation == history.generation and not record.lost and history.finished is None
     return "running" if running else "unknown"
