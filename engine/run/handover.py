@@ -18,11 +18,16 @@ ProveGone = Callable[[str], Awaitable[None]]
 """Kills what is left of a cell, by id, and returns when the engine no longer knows it; raises SandboxError otherwise."""
 
 
-async def leave_nothing_behind(recorder: Recorder, prove_gone: ProveGone) -> None:
-    """Before anything is begun: no cell of a dead owner lives, and its open calls are known to be unknown."""
+async def leave_no_cell(recorder: Recorder, prove_gone: ProveGone) -> None:
+    """Before a cell is opened: none of an earlier generation lives."""
     for cell in recorder.history.unended_cells():
         await prove_gone(cell)
         recorder.record(CellEnded(cell=cell, cause="owner_lost", detail="removed by a later owner"))
+
+
+async def leave_nothing_behind(recorder: Recorder, prove_gone: ProveGone) -> None:
+    """Before anything is begun: no cell of a dead owner lives, and its open calls are known to be unknown."""
+    await leave_no_cell(recorder, prove_gone)
     lost = [CallUnknown(of=record.seq) for record in recorder.history.open_records()]
     if lost:
         recorder.record(*lost)

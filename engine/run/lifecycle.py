@@ -5,14 +5,16 @@
                                          └──────────── an outcome or an answer ───────────────────────────┘
 
 Everything a resume needs is in the run's folder and in the snapshot that it names; nothing is searched, chosen or updated on
-the way. A generation ends in its
-record or, when its owner dies, without one, and the next one goes on from there.
+the way. A generation ends in its record or, when its owner dies, without one, and the next one goes on from there. What is
+executed outlives a cell, never the claim.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+
+import anyio
 
 from engine import log
 from engine.errors import RunCancelled, UsageError
@@ -24,7 +26,7 @@ from engine.run.events import Decision
 from engine.run.executing import Calls
 from engine.run.folder import Run
 from engine.run.generation import Attempt, Choices, Limits
-from engine.run.handover import ProveGone, leave_nothing_behind, run_started, write_view
+from engine.run.handover import ProveGone, leave_no_cell, leave_nothing_behind, run_started, write_view
 from engine.run.spec import RunSpec
 from engine.run.status import Status
 from engine.run.suspended import sit_out
@@ -79,16 +81,21 @@ async def drive(
         context = _context(run.spec, snapshot)
         calls = Calls(recorder, handlers=handlers, context=context, bounds=bounds.calls)
         decisions = _decisions(chosen)
-        while True:
-            recorder.record(run_started(recorder), *decisions)
-            log.info("run.started", run=run.run_id, generation=recorder.history.generation)
-            attempt = Attempt(recorder, snapshot, cells, calls, bounds, chosen, watch)
-            view = await attempt.to_its_end()
-            if view.status is not Status.WAITING or not calls.tasks:
-                return view
-            if not await sit_out(attempt):
-                return write_view(recorder)
-            decisions = []
+        try:
+            while True:
+                await leave_no_cell(recorder, prove_gone)
+                recorder.record(run_started(recorder), *decisions)
+                log.info("run.started", run=run.run_id, generation=recorder.history.generation)
+                attempt = Attempt(recorder, snapshot, cells, calls, bounds, chosen, watch)
+                view = await attempt.to_its_end()
+                if view.status is not Status.WAITING or not calls.tasks:
+                    return view
+                if not await sit_out(attempt):
+                    return write_view(recorder)
+                decisions = []
+        finally:
+            with anyio.CancelScope(shield=True):
+                await calls.abandon()
 
 
 def _context(spec: RunSpec, snapshot: Path) -> RunContext:

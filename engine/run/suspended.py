@@ -11,7 +11,7 @@ from contextlib import suppress
 import anyio
 
 from engine.errors import EngineFailure
-from engine.run.ending import CANCELLED, DEADLINE, INTERRUPTED, Ending
+from engine.run.ending import CANCELLED, DEADLINE, INTERRUPTED, Ending, engine_failed
 from engine.run.generation import Attempt
 
 LOOK_S = 0.25
@@ -23,7 +23,7 @@ async def sit_out(attempt: Attempt) -> bool:
 
     Raises:
         asyncio.CancelledError: the run is interrupted, and that is recorded.
-        StorageFull, EngineFailure: an outcome could not be recorded.
+        StorageFull, EngineFailure: an outcome could not be recorded; the run ends by that, recorded if it can be.
     """
     recorder, calls = attempt.recorder, attempt.calls
     recorder.forget()
@@ -37,12 +37,20 @@ async def sit_out(attempt: Attempt) -> bool:
         attempt.finish(ending)
         return False
     except asyncio.CancelledError:
-        with anyio.CancelScope(shield=True):
-            await calls.abandon()
-        recorder.recall()
-        with suppress(EngineFailure):  # what passes on is the cancellation
-            attempt.finish(INTERRUPTED)
+        await _end(attempt, INTERRUPTED)
         raise
+    except EngineFailure as error:
+        await _end(attempt, engine_failed(error))
+        raise
+
+
+async def _end(attempt: Attempt, ending: Ending) -> None:
+    """Record the ending if that can be had; what made it passes on."""
+    with anyio.CancelScope(shield=True):
+        await attempt.calls.abandon()
+    with suppress(EngineFailure):
+        attempt.recorder.recall()
+        attempt.finish(ending)
 
 
 async def _until_something_happens(attempt: Attempt) -> Ending | None:
