@@ -197,8 +197,7 @@ class Pass:
         if self._ahead.active and await self._is_answered(call, key):
             return
         self._delivery.called(call.number, waits=call.waits and not self._ahead.active)
-        if not self._is_running(call.number, key):
-            await self._step(call, key)
+        await self._step(call, key)
 
     async def _is_answered(self, call: Call, key: CallKey) -> bool:
         """True for a call whose answer is sent ahead, or whose answer must wait until the worker gave those up."""
@@ -254,6 +253,8 @@ class Pass:
         return True
 
     async def _step(self, call: Call, key: CallKey) -> None:
+        if self._is_running(call.number, key):
+            return
         step = decide(
             self._recorder.history,
             key,
@@ -339,24 +340,28 @@ class Pass:
 
     async def _wait_on(self) -> None:
         """Nothing is there for a program that waits: begin what it gave up before, or go on without a cell."""
-        if self._held and not self._calls.running and not self._queued:
-            for number, (call, key, record) in list(self._held.items()):
-                del self._held[number]
-                await self._go_on_with_held(call, key, record)
+        if self._held:
+            if (
+                not self._calls.tasks and not self._queued
+            ):  # whoever answers a question waits for this run, not it for them
+                await self._begin_held()
             return
-        if not self._calls.running or self._held:
+        if not self._calls.running:
             return
         now, patience_s = self._run.clock.monotonic_s(), self._policy.suspend_after_s
         running = self._calls.running.values()
         if all(execution.task is None or now - execution.began_s >= patience_s for execution in running):
             self.waits_for = sorted(self._calls.running)
 
-    async def _go_on_with_held(self, call: Call, key: CallKey, record: Record) -> None:
-        step = unknown(record, self._calls.effects(call.fn), self._policy.on_unknown)
-        if isinstance(step, AskPerson):
-            await self._stop_at(call.number, _ask_person(record))
-        else:
+    async def _begin_held(self) -> None:
+        held, self._held = self._held, {}
+        for call, key, record in held.values():
+            if isinstance(unknown(record, self._calls.effects(call.fn), self._policy.on_unknown), AskPerson):
+                await self._stop_at(call.number, _ask_person(record))
+                return
             await self._execute(call, key)
+            if self.stop is not None:
+                return
 
     # the end
 
@@ -367,11 +372,12 @@ class Pass:
     async def _drain(self) -> None:
         """Take in what a stopped program still put out. What goes wrong meanwhile changes nothing: the pass is decided."""
         await self._stop_receiving()
-        told = self.stop.reason if self.stop in (CANCELLED, DEADLINE) and self.stop else "" if self.stop else "waiting"
         try:
             async with asyncio.timeout(DRAIN_S / 4 if self.stop is CANCELLED else DRAIN_S):
-                if told:
-                    await self._cell.cancel(told)
+                if self.stop is None:
+                    await self._cell.cancel("waiting")
+                elif self.stop in (CANCELLED, DEADLINE):  # it was told of any other end at the call that made it
+                    await self._cell.cancel(self.stop.reason)
                 frame = await self._cell.receive()
                 while not isinstance(frame, End):
                     if isinstance(frame, Output | Artifact):
