@@ -76,6 +76,7 @@ bench-check: image ## measure, and fail outside the bands
 	@$(PY) -m tests.benchmarks --check
 
 chaos: image ## crash runs at every moment and a thousand random ones, on an engine of its own: about an hour
+	@CLOCHE_SIZES=full $(PY) -m pytest -q tests/sandbox/test_run_sizes.py
 	@$(PY) -m tests.chaos
 
 lock: $(READY) ## resolve the dependencies anew into .ci/requirements*.lock
