@@ -255,10 +255,11 @@ class App:
 
         run = self.runs.open(run_id)
         choices = _choices(on_unknown, by=by, accept_divergence=accept_divergence, raise_cap=raise_cap)
-        standing = view_of(run)
-        if standing.status is Status.COMPLETED:
-            return standing
-        refuse_cancelled(run_id, standing.status)
+        ended = run.final_status()
+        if ended is Status.COMPLETED:
+            return view_of(run)
+        if ended is not None:
+            refuse_cancelled(run_id, ended)
         check_workspace(run.spec)
         handlers = self._handlers(run.spec.model, tell)
         snapshot = await _in_thread(self._snapshot_of, run)

@@ -12,9 +12,9 @@ from functools import cache
 from typing import Annotated, Any, Literal
 
 import orjson
-from cloche_guest import codec
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, Strict, TypeAdapter, ValidationError, model_validator
 
+from engine.jsontext import compact
 from engine.run.calls import CallKey
 from engine.run.status import Status
 
@@ -279,12 +279,6 @@ Event = (
 )
 
 _EVENTS: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="e")])
-_LINE = (
-    orjson.OPT_APPEND_NEWLINE
-    | orjson.OPT_PASSTHROUGH_SUBCLASS
-    | orjson.OPT_PASSTHROUGH_DATETIME
-    | orjson.OPT_PASSTHROUGH_DATACLASS
-)
 _ENVELOPE = ("s", "at", "g", "e", "p")
 
 
@@ -314,11 +308,9 @@ def dump(line: Line) -> bytes:
         "p": line.after,
     }
     try:
-        raw = orjson.dumps(fields, option=_LINE)
-    except orjson.JSONEncodeError as error:
-        if "Recursion" not in str(error):
-            raise BadLine(f"cannot be written as JSON ({error})") from error
-        raw = codec.text(fields).encode() + b"\n"  # a value may be nested deeper than that library goes
+        raw = compact(fields) + b"\n"
+    except ValueError as error:
+        raise BadLine(f"cannot be written as JSON ({error})") from error
     if len(raw) > LINE_BYTES:
         raise BadLine(f"{len(raw)} bytes in a line, at most {LINE_BYTES}")
     return raw

@@ -11,10 +11,11 @@ from engine.clock import Clock
 from engine.errors import EngineFailure
 from engine.files import is_locked, read_regular, sha256_hex
 from engine.run.blobs import INLINE_BYTES, BlobStore, text_of
-from engine.run.events import READABLE
+from engine.run.events import READABLE, RunFinished
 from engine.run.history import History, Inconsistent
-from engine.run.journal import Journal, JournalDamaged, read
+from engine.run.journal import Journal, JournalDamaged, last_event, read
 from engine.run.spec import RunSpec
+from engine.run.status import FINAL, Status
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,11 @@ class Run:
     def is_owned(self) -> bool:
         """True while a living process executes it."""
         return is_locked(self.folder / "run.lock")
+
+    def final_status(self) -> Status | None:
+        """`completed` or `cancelled` when its last line says so, else None; a short look that checks nothing else."""
+        end = last_event(self.journal_path)
+        return end.status if isinstance(end, RunFinished) and end.status in FINAL else None
 
     def read(self) -> tuple[Journal, History]:
         """The journal and its fold.

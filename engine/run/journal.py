@@ -45,6 +45,20 @@ class Journal:
     head: str
 
 
+def last_event(path: Path) -> Event | None:
+    """What the last whole line says, unchecked; None when there is none or it cannot be read, which `read` tells."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            size = os.fstat(descriptor).st_size
+            tail = os.pread(descriptor, 2 * LINE_BYTES, max(0, size - 2 * LINE_BYTES))
+        finally:
+            os.close(descriptor)
+        return parse(tail.split(b"\n")[-2]).event
+    except (OSError, IndexError, BadLine):
+        return None
+
+
 def read(path: Path) -> Journal:
     """Every whole line of the file, checked.
 

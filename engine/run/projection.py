@@ -12,6 +12,7 @@ from cloche_guest import codec
 
 from engine.errors import EngineFailure
 from engine.files import write_atomic
+from engine.jsontext import compact
 from engine.run.events import CallCompleted, CallFailed, CallStarted, Decision, ErrorText, RunWaiting
 from engine.run.folder import Run, read_state
 from engine.run.grouping import Grouping
@@ -307,13 +308,13 @@ def _call_status(record: Record, history: History, owned: bool) -> str:
 def _arguments(started: CallStarted) -> str:
     if started.args_blob:
         return f"(large, in blobs/{started.args_blob[:12]}…)"
-    return clean(codec.text(started.args), ARGUMENT_CHARACTERS)
+    return clean(compact(started.args).decode(), ARGUMENT_CHARACTERS)
 
 
 def _call_result(outcome: CallCompleted) -> str:
     if outcome.unencodable:
         return ""
-    return f"(large, in blobs/{outcome.blob[:12]}…)" if outcome.blob else clean(codec.text(outcome.result), 300)
+    return f"(large, in blobs/{outcome.blob[:12]}…)" if outcome.blob else clean(compact(outcome.result).decode(), 300)
 
 
 def _call_error(record: Record) -> ErrorText | None:

@@ -15,6 +15,7 @@ from cloche_guest import codec, wire
 from cloche_guest.wire import INLINE_BYTES, VERSION
 
 from engine.files import make_directory, sha256_hex, write_atomic
+from engine.jsontext import compact
 from engine.sandbox.frames import CellFrame
 from engine.sandbox.incoming import Incoming, Limits
 from engine.sandbox.jobs import Job, RunJob
@@ -122,12 +123,12 @@ class HostLink:
         Raises:
             ValueError: larger than `value_bytes`.
         """
-        text = codec.text(encoded).encode()
+        text = compact(encoded)
         more: dict[str, Any] = {"ahead": ahead} if ahead else {}
         if len(text) <= INLINE_BYTES:
             self._send("reply", value=text, call=call, at=at, **more)
         else:
-            part = self._send_part(text)
+            part = self._send_part(codec.text(encoded).encode())
             self._send("reply", call=call, ok_part=part, at=at, **more)
         self._incoming.answered(call, ahead=bool(ahead))
 
@@ -168,7 +169,7 @@ class HostLink:
         self._writer.append(line)
 
     def _line(self, kind: str, fields: dict[str, Any], value: bytes = b"") -> bytes:
-        line = wire.dump({"v": VERSION, "g": self._generation, "q": self._incoming.sent + 1, "t": kind, **fields})
+        line = _dump({"v": VERSION, "g": self._generation, "q": self._incoming.sent + 1, "t": kind, **fields})
         return line[:-2] + b',"ok":' + value + b"}\n" if value else line
 
     def _send_part(self, text: bytes) -> int:
@@ -187,6 +188,14 @@ class HostLink:
         """Give all descriptors back."""
         self._reader.close()
         self._writer.close()
+
+
+def _dump(frame: dict[str, Any]) -> bytes:
+    """As `wire.dump`, for frames of our own making."""
+    line = compact(frame) + b"\n"
+    if len(line) > wire.FRAME_BYTES:
+        raise wire.WireError("frame.oversized", f"{len(line)} bytes, at most {wire.FRAME_BYTES}")
+    return line
 
 
 def _clip(text: str, most: int) -> str:
