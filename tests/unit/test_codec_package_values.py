@@ -196,6 +196,19 @@ def test_members_of_enums_come_back_as_themselves(member: Any) -> None:
     assert travelled(member) is member
 
 
+@pytest.mark.parametrize("member", [Colour.RED, Mode.A])
+def test_a_member_nested_as_deep_as_values_go_is_refused_where_decoding_would_refuse_it(member: Any) -> None:
+    def nested(levels: int) -> Any:
+        value = member
+        for _ in range(levels):
+            value = [value]
+        return value
+
+    assert travelled(nested(codec.DEPTH - 1)) == nested(codec.DEPTH - 1)
+    with pytest.raises(codec.CodecError, match="nested deeper"):
+        codec.encode(nested(codec.DEPTH))
+
+
 VALUES = [
     Point(1, (2, {3})), Row("r", date(2026, 1, 2), ("t", Colour.RED)), Base(1), Derived(1, [Base(2)]),
     Undecorated(5), Boxed({"a": (1,)}),
