@@ -132,7 +132,7 @@ async def agent_async(
     """What an agent answers, as `agent`, awaited: other tasks of the same `asyncio.run` go on meanwhile.
 
     Recorded as a call of `agent`, with the same arguments and bounds. The call is made when the coroutine first runs.
-    Cancelling it (`asyncio.timeout`, a failed TaskGroup) drops the call: its answer is recorded and not waited for.
+    Cancelling it (`asyncio.timeout`, a failed TaskGroup) drops the call: the host ends it.
 
     Raises:
         CallError: as `agent`. RuntimeError: awaited in a loop that `asyncio.run` of a run or a script did not make.
@@ -152,7 +152,7 @@ def ask(question: str, schema: dict[str, Any]) -> Any:
 
     Raises:
         TypeError: `question` is no text or `schema` no dict. ValueError: `question` is empty.
-        CallError: the permission is missing, or the question was withdrawn.
+        CallError: the permission is missing, or `schema` is none that an answer can be held against.
     """
     if not isinstance(question, str) or not isinstance(schema, dict):
         raise TypeError("ask() takes a question as text and a JSON Schema as a dict")
