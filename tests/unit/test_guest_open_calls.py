@@ -35,6 +35,7 @@ def test_arguments_count_until_the_answer():
     calls = opened(1, limit_bytes=25)
     calls.answered(1, ahead=False)
     calls.add(2, 25)
+    assert (len(calls), 2 in calls) == (1, True)
 
 
 def test_one_call_alone_may_be_larger():
