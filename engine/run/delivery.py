@@ -15,7 +15,6 @@ class Delivery:
 
     def __init__(self) -> None:
         self.quiet = False
-        self.last = 0
         self._waiting: set[int] = set()
         self._ready: list[tuple[int, int]] = []
 
@@ -32,7 +31,6 @@ class Delivery:
 
     def called(self, number: int, *, waits: bool) -> None:
         """A call was made; with `waits` the program is quiet after it."""
-        self.last = number
         self._waiting.add(number)
         self.quiet = waits
 
@@ -40,12 +38,9 @@ class Delivery:
         """The call has an outcome, recorded as the `order`-th line of the journal."""
         heapq.heappush(self._ready, (order, number))
 
-    def drop(self, number: int) -> bool:
-        """Nobody waits for the call any more; False when nobody did before."""
-        if number not in self._waiting:
-            return False
+    def drop(self, number: int) -> None:
+        """Nobody waits for the call any more."""
         self._waiting.discard(number)
-        return True
 
     def next(self) -> int | None:
         """The call to answer now, or None when the program is busy or nothing is there; the program is then busy."""
