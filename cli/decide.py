@@ -74,8 +74,10 @@ def answer(
     """Answer a question that a run waits for, and go on with the run."""
     encoded = given(value, value_file, codec_form=codec_form)
     with application(as_json=as_json) as app:
-        view = app.answer(run_id, call, encoded, by=person())
-        return _told(app, view) if later else _go_on(app, run_id)
+        recorded = app.answer(run_id, call, encoded, by=person())
+        if not recorded:
+            output.note("the process that executes the run takes the answer and goes on with it.")
+        return _go_on(app, run_id) if recorded and not later else _told(app, app.view(run_id))
 
 
 def _go_on(app: App, run_id: str) -> int:

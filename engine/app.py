@@ -284,18 +284,19 @@ class App:
         decide_unknown(run, seq, what=what, value=self._given(value), by=by)
         return view_of(run)
 
-    def answer(self, run_id: str, seq: int | None, value: Any, *, by: str = "") -> RunView:
+    def answer(self, run_id: str, seq: int | None, value: Any, *, by: str = "") -> bool:
         """Answer the question that `runs show` numbers `seq`, or the only open one, with `value` in codec form.
+
+        True when a resume goes on with it; False when another process executes the run, takes the answer and goes on by itself.
 
         Raises RunNotFound, and as `engine.run.decisions.answer`; UsageError for a value that the question does not allow.
         """
         from engine.agents.waits import checked_answer
         from engine.run.decisions import answer, open_question
-        from engine.run.projection import view_of
 
         run = self.runs.open(run_id)
-        answer(run, open_question(run) if seq is None else seq, self._given(value), check=checked_answer, by=by)
-        return view_of(run)
+        number = open_question(run) if seq is None else seq
+        return answer(run, number, self._given(value), check=checked_answer, by=by)
 
     def _given(self, value: Any) -> Any:
         from cloche_guest import codec

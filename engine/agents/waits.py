@@ -31,7 +31,7 @@ class TimerHandler:
     async def execute(self, request: CallRequest) -> CallResult:
         delay_s = request.args.get("delay_s")
         if not isinstance(delay_s, int | float) or not 0 <= delay_s <= TIMER_MOST_S:
-            raise CallFailed("ValueError", f"a timer of {delay_s!r} seconds cannot be set; at most {TIMER_MOST_S:g}")
+            raise CallFailed("ValueError", f"a timer is set to a number of seconds from 0 to {TIMER_MOST_S:g}")
         gone_s = max(0.0, self.clock.now().timestamp() - request.since)
         await asyncio.sleep(max(0.0, delay_s - gone_s))
         return CallResult(None, {})
@@ -68,6 +68,7 @@ def checked_answer(arguments: Any, answer: Any) -> Any:
     except (TypeError, ValueError) as error:
         raise UsageError(f"the answer is no JSON value ({error}).", fix="Give plain JSON.") from error
     if problems:
+        problems = problems.replace("the reply", "the answer")
         raise UsageError(
             f"the answer does not fit the question: {problems}", fix="`cloche runs show` has the question."
         )

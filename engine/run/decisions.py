@@ -10,6 +10,7 @@ import anyio
 
 from engine.errors import Conflict, UsageError
 from engine.files import write_atomic
+from engine.run import answers
 from engine.run.claim import Recorder, RunOwned, claimed
 from engine.run.ending import CANCELLED
 from engine.run.events import CallCompleted, CallFailed, Decision, Event
@@ -101,28 +102,38 @@ class NoQuestion(UsageError):
 
 def answer(
     run: Run, seq: int, value: Any, *, check: Callable[[Any, Any], Any] = lambda _args, value: value, by: str = ""
-) -> None:
+) -> bool:
     """Answer the question whose record has `s` = `seq` with `value` (codec form); a resume then goes on with it.
+
+    True when it is recorded; False when another process executes the run: the answer is left to it, and it goes on by itself.
 
     `check` gets the question's arguments and the answer, both in codec form, and gives what is recorded, or raises UsageError.
 
     Raises:
         CallNotFound: there is no such call. NoQuestion: it is none. OutcomeKnown: it was answered.
-        UsageError: `check` refuses the answer.
-        RunOwned: the run is being executed. RunEndedAlready: it is over.
+        UsageError: `check` refuses the answer. RunEndedAlready: the run is over.
+        StorageFull, EngineFailure: the answer could not be kept.
     """
-    with claimed(run) as recorder:
-        record = _undecided(run, recorder.history, seq)
-        if not record.is_question:
-            raise NoQuestion(
-                f"call {seq} of run {run.run_id} is a call of {record.key.fn}(), no question.",
-                fix=f"`cloche runs decide {run.run_id} {seq}` decides about a call of unknown outcome.",
-            )
-        arguments = run.value(record.started.args, record.started.args_blob)
-        given = run.keep(check(arguments, value))
-        completed = CallCompleted(of=seq, **given.named("result", "blob"))
-        recorder.record(Decision(what="answer", of=seq, by=by), completed)
-        write_view(recorder)
+    try:
+        with claimed(run) as recorder:
+            given = _checked(run, recorder.history, seq, value, check)
+            answers.record(recorder, seq, given, by=by)
+            write_view(recorder)
+            return True
+    except RunOwned:
+        _, history = run.read()
+        answers.leave(run, seq, _checked(run, history, seq, value, check), by=by)
+        return False
+
+
+def _checked(run: Run, history: History, seq: int, value: Any, check: Callable[[Any, Any], Any]) -> Any:
+    record = _undecided(run, history, seq)
+    if not record.is_question:
+        raise NoQuestion(
+            f"call {seq} of run {run.run_id} is a call of {record.key.fn}(), no question.",
+            fix=f"`cloche runs decide {run.run_id} {seq}` decides about a call of unknown outcome.",
+        )
+    return check(run.value(record.started.args, record.started.args_blob), value)
 
 
 def decide_unknown(run: Run, seq: int, *, what: str, value: Any = None, by: str = "") -> None:

@@ -16,6 +16,7 @@ from typing import Any
 from cloche_guest import codec
 
 from engine import log
+from engine.run import answers
 from engine.run.blobs import text_of
 from engine.run.calls import CallFailed as CallFailure
 from engine.run.calls import CallHandler, CallKey, CallRequest, CallResult, Effects, Kind, RunContext
@@ -136,6 +137,22 @@ class Calls:
                 await self._record_outcome(execution.seq, execution.task)
                 recorded.append(execution.seq)
         return recorded
+
+    @property
+    def questions(self) -> list[int]:
+        """What waits for a person."""
+        return [seq for seq, execution in self.running.items() if execution.task is None]
+
+    def take_answers(self) -> list[int]:
+        """Record the answers that were left for open questions; gives the `s` of these.
+
+        Raises:
+            StorageFull, EngineFailure: an answer could not be recorded.
+        """
+        answered = answers.take(self._recorder, self.questions)
+        for seq in answered:
+            del self.running[seq]
+        return answered
 
     async def drop(self, seq: int) -> None:
         """End the execution of a call that the program no longer waits for, and record that; or its outcome, if it just ended."""

@@ -18,6 +18,7 @@ import anyio
 
 from engine import log
 from engine.errors import RunCancelled, UsageError
+from engine.run import answers
 from engine.run.blobs import text_of
 from engine.run.calls import CallHandler, RunContext
 from engine.run.cells import CellFactory
@@ -79,6 +80,7 @@ async def drive(
             return write_view(recorder)
         await leave_nothing_behind(recorder, prove_gone)
         context = _context(run.spec, snapshot)
+        answers.take(recorder, [record.seq for record in recorder.history.open_questions()])
         calls = Calls(recorder, handlers=handlers, context=context, bounds=bounds.calls)
         decisions = _decisions(chosen)
         try:

@@ -12,11 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from cloche_guest import codec
+from cloche_guest import codec, wire
 
 from engine.errors import SandboxError
 from engine.run.ahead import Ahead, Fit
 from engine.run.answering import answer_from
+from engine.run.blobs import text_of
 from engine.run.calls import CallKey
 from engine.run.cells import RunCell
 from engine.run.claim import Recorder
@@ -28,7 +29,7 @@ from engine.run.executing import Calls, site_of
 from engine.run.history import Record
 from engine.run.kept import Kept
 from engine.run.order import CallOrder, OutOfOrder
-from engine.run.replay import AskPerson, Diverged, Execute, Hold, OnUnknown, Replay, StillOpen, decide, unknown
+from engine.run.replay import AskPerson, Diverged, Execute, Hold, OnUnknown, Replay, Step, StillOpen, decide, unknown
 from engine.run.status import Status
 from engine.run.wording import MESSAGE_CHARACTERS, clean
 from engine.sandbox.frames import Artifact, Call, CellFrame, Drop, End, Output, Quiet, Ready, Result
@@ -39,6 +40,9 @@ LOOK_S = 0.2
 DRAIN_S = 2.0
 """How long a stopped program's last output is waited for; a cancelled one's a quarter of that."""
 
+
+UNFIT_BYTES = 128 * 1024 * 1024
+"""Arguments of calls that are not those for which answers were sent ahead, at most, before the worker gives those up."""
 
 AHEAD_BYTES = 128 * 1024
 """Larger values are not sent before they are asked for."""
@@ -93,6 +97,7 @@ class Pass:
         self._ahead = Ahead(recorder.history, fits=self._fits_a_frame)
         self._dropped: set[int] = set()
         self._unfit: list[tuple[Call, CallKey]] = []
+        self._unfit_bytes = 0
         self._records: dict[int, int] = {}
         self._numbers: dict[int, int] = {}
         self._queued: deque[tuple[Call, CallKey]] = deque()
@@ -152,6 +157,9 @@ class Pass:
             self.stop = CANCELLED
         elif now > self._policy.deadline + self._policy.grace_s:
             self.stop = DEADLINE
+        else:
+            for seq in self._calls.take_answers():
+                self._is_ready(seq)
 
     async def _take(self, frame: CellFrame) -> bool:
         """Handle one frame; True for the last one."""
@@ -170,6 +178,8 @@ class Pass:
                 self._kept.artifact(frame)
             case Result():
                 self.result = frame
+                if self._ahead.active:
+                    self._judge_unfit()
             case End():
                 self._note_causes(frame)
                 return True
@@ -208,8 +218,25 @@ class Pass:
             assert record is not None
             self._records[call.number] = record.seq
         elif fit is Fit.OTHER:
-            self._unfit.append((call, key))
+            await self._set_aside(call, key)
         return fit is not Fit.BEYOND
+
+    async def _set_aside(self, call: Call, key: CallKey) -> None:
+        """Keep a call that is not the one an answer was sent for until the worker says that it gave those up."""
+        self._unfit.append((call, key))
+        self._unfit_bytes += len(text_of(call.encoded))
+        if len(self._unfit) > wire.OUTSTANDING or self._unfit_bytes > UNFIT_BYTES:
+            told = "the program broke the protocol of its cell (call.too_many)"
+            text = ErrorText(type="call.too_many", message="calls that differ from the record, without ever waiting")
+            await self._stop_at(call.number, Ending(Status.FAILED, "message", told, text))
+
+    def _judge_unfit(self) -> None:
+        """The program ended without waiting for calls that differ from the record: what they ask is looked at all the same."""
+        for call, key in self._unfit:
+            if self.stop is None and call.number not in self._dropped:
+                step = self._decided(key, call.fn)
+                if isinstance(step, Diverged):
+                    self.stop = _diverged(self._compare(call, key, step.record))
 
     async def _send_ahead(self) -> None:
         for planned in self._ahead.due():
@@ -255,13 +282,7 @@ class Pass:
     async def _step(self, call: Call, key: CallKey) -> None:
         if self._is_running(call.number, key):
             return
-        step = decide(
-            self._recorder.history,
-            key,
-            effects=self._calls.effects(call.fn),
-            on_unknown=self._policy.on_unknown,
-            accept_divergence=self._policy.accept_divergence,
-        )
+        step = self._decided(key, call.fn)
         match step:
             case Replay(record):
                 self._records[call.number] = record.seq
@@ -279,6 +300,15 @@ class Pass:
                 await self._stop_at(call.number, _diverged(self._compare(call, key, record)))
             case _:
                 assert_never(step)
+
+    def _decided(self, key: CallKey, fn: str) -> Step:
+        return decide(
+            self._recorder.history,
+            key,
+            effects=self._calls.effects(fn),
+            on_unknown=self._policy.on_unknown,
+            accept_divergence=self._policy.accept_divergence,
+        )
 
     def _compare(self, call: Call, key: CallKey, record: Record) -> Divergence:
         started = record.started
@@ -328,8 +358,7 @@ class Pass:
         """Record what ended, begin what waited for room, answer what is due, and see whether the cell waits in vain."""
         if self._calls.running:
             for seq in await self._calls.collect():
-                if seq in self._numbers:
-                    self._delivery.ready(self._numbers[seq], self._recorder.history.records[seq].ended_seq)
+                self._is_ready(seq)
         while self._queued and self.stop is None and self._calls.has_room:
             await self._begin(*self._queued.popleft())
         if self.stop is None and (number := self._delivery.next()) is not None:
@@ -337,6 +366,10 @@ class Pass:
             await answer_from(record, cell=self._cell, number=number, run=self._run)
         elif self._delivery.quiet and self.stop is None:
             await self._wait_on()
+
+    def _is_ready(self, seq: int) -> None:
+        if seq in self._numbers:
+            self._delivery.ready(self._numbers[seq], self._recorder.history.records[seq].ended_seq)
 
     async def _wait_on(self) -> None:
         """Nothing is there for a program that waits: begin what it gave up before, or go on without a cell."""

@@ -11,6 +11,7 @@ from contextlib import suppress
 import anyio
 
 from engine.errors import EngineFailure
+from engine.run.answers import is_there
 from engine.run.ending import CANCELLED, DEADLINE, INTERRUPTED, Ending, engine_failed
 from engine.run.generation import Attempt
 
@@ -32,6 +33,7 @@ async def sit_out(attempt: Attempt) -> bool:
         recorder.recall()
         if ending is None:
             await calls.collect()
+            calls.take_answers()
             return True
         await calls.abandon()
         attempt.finish(ending)
@@ -63,5 +65,5 @@ async def _until_something_happens(attempt: Attempt) -> Ending | None:
         if left <= 0:
             return DEADLINE
         done, _ = await asyncio.wait(tasks, timeout=min(LOOK_S, left), return_when=asyncio.FIRST_COMPLETED)
-        if done:
+        if done or is_there(run, attempt.calls.questions):
             return None

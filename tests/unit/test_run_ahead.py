@@ -128,6 +128,32 @@ def test_large_values_are_not_sent_unasked(bench: Bench) -> None:
     assert cells.opened[0].taken_ahead == 15
 
 
+def test_a_program_that_asks_otherwise_and_never_waits_has_diverged_all_the_same(bench: Bench) -> None:
+    def hurries() -> Playing:
+        for i in range(1, 21):
+            yield begin("twice", i=-i)
+        return "done"
+
+    run = bench.create()
+    bench.drive(run, ScriptedCells([counting(20, dies=True)]), TWICE)
+    view = bench.drive(run, ScriptedCells([hurries]), TWICE)
+    assert (view.status, view.reason) == (Status.FAILED, "diverged")
+
+
+def test_a_program_that_asks_otherwise_without_end_and_never_waits_is_ended(bench: Bench) -> None:
+    def floods() -> Playing:
+        for i in range(1, 1500):
+            yield begin("twice", i=-i)
+        yield Still()
+
+    run = bench.create()
+    bench.drive(run, ScriptedCells([counting(1500, dies=True)]), TWICE)
+    view = bench.drive(run, ScriptedCells([floods]), TWICE)
+    assert (view.status, view.reason) == (Status.FAILED, "message")
+    assert view.error is not None
+    assert view.error.type == "call.too_many"
+
+
 class Branches:
     """Some branches of some calls each, which see in which order they are answered; one of them may be given up on the way."""
 

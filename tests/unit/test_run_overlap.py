@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from engine.errors import UsageError
+from engine.run import answers
 from engine.run.calls import CallRequest, Effects
 from engine.run.decisions import answer, cancel
 from engine.run.events import CallDropped, RunWaiting
@@ -449,6 +450,56 @@ def test_an_answer_that_is_refused_changes_nothing(bench: Bench) -> None:
     with pytest.raises(CallNotFound):
         answer(run, 1, True)
     assert kinds(run) == before
+
+
+def asks_beside_slow() -> Playing:
+    yield begin("ask", scope=LEFT, question="?", schema={})
+    yield begin("slow", scope=RIGHT)
+    _, first = yield Still()
+    _, second = yield Still()
+    return [first, second]
+
+
+@pytest.mark.parametrize("suspend_after_s", [0.05, 1000.0])
+def test_a_question_is_answered_while_something_slow_goes_on_beside_it(suspend_after_s: float, bench: Bench) -> None:
+    run, released = bench.create(total_s=1e6), asyncio.Event()
+
+    async def slow(request: CallRequest) -> str:
+        bench.clock.pass_by(10)
+        await released.wait()
+        return "at last"
+
+    async def driven() -> RunView:
+        handlers = {"ask": QUESTION, "slow": Answers(slow)}
+        limits = Limits(suspend_after_s=suspend_after_s)
+        driving = asyncio.create_task(
+            bench.drive_async(run, ScriptedCells([asks_beside_slow]), handlers, limits=limits)
+        )
+        while not (found := [record.seq for record in run.read()[1].open_questions()]):
+            await asyncio.sleep(0.01)
+        if suspend_after_s < 1:
+            while bench_status(run) is not Status.WAITING:
+                await asyncio.sleep(0.01)
+        assert answer(run, found[0], "yes", by="ada") is False
+        while run.read()[1].open_questions():
+            await asyncio.sleep(0.01)
+            bench.clock.pass_by(0.2)
+        released.set()
+        return await driving
+
+    view = asyncio.run(driven())
+    assert (view.status, result(bench, run)) == (Status.COMPLETED, ["yes", "at last"])
+    assert [decision.by for decision in run.read()[1].decisions] == ["ada"]
+    assert not list(run.folder.glob("answer.*"))
+
+
+def test_an_answer_that_its_owner_did_not_live_to_record_is_taken_by_the_next(bench: Bench) -> None:
+    run = bench.create()
+    handlers = {"ask": QUESTION, "quick": Answers(lambda request: 2)}
+    view = bench.drive(run, ScriptedCells([asks_a_person]), handlers)
+    answers.leave(run, call(view, "ask").seq, True, by="ada")
+    done = bench.drive(run, ScriptedCells([asks_a_person]), handlers)
+    assert (done.status, result(bench, run)) == (Status.COMPLETED, [True, 2])
 
 
 def test_a_question_is_no_unknown_call(bench: Bench) -> None:
