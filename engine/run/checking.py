@@ -10,6 +10,7 @@ from typing import Any
 
 from cloche_guest import codec
 
+from engine.run.answering import answer_from
 from engine.run.calls import CallKey
 from engine.run.cells import RunCell
 from engine.run.delivery import Delivery
@@ -19,7 +20,6 @@ from engine.run.events import CallCompleted, CallFailed, RunFinished
 from engine.run.folder import Run
 from engine.run.history import History, Record
 from engine.run.order import CallOrder, OutOfOrder
-from engine.run.projection import UNENCODABLE
 from engine.run.recorded_order import RecordedOrder
 from engine.run.status import Status
 from engine.run.verdict import Difference, What
@@ -86,6 +86,7 @@ class Check:
                 self._delivery.quiet = True
             case Drop():
                 self._delivery.drop(frame.call)
+                self._unrecorded = [call for call in self._unrecorded if call.number != frame.call]
             case Result():
                 self._result = frame
             case End():
@@ -105,9 +106,7 @@ class Check:
             self._match(call, record)
         elif others := self._history.at(key):
             self._other_arguments(call, key, others[-1])
-        elif self.end is not None:
-            self._missing(call)
-        else:
+        else:  # it may have waited for room, and been given up before it was begun
             self._unrecorded.append(call)
 
     def _match(self, call: Call, record: Record) -> None:
@@ -166,19 +165,9 @@ class Check:
             self._unanswered -= 1
             self._recorded.answered(record)
             if not self._is_done:
-                await self._reply(number, record)
+                await answer_from(record, cell=self._cell, number=number, run=self._run)
         elif self._delivery.quiet:
             self._stuck = True
-
-    async def _reply(self, number: int, record: Record) -> None:
-        at = record.ended_at or 0.0
-        match record.outcome:
-            case CallCompleted(unencodable="") as outcome:
-                await self._cell.reply_ok(number, self._run.value(outcome.result, outcome.blob), at=at)
-            case CallCompleted() as outcome:
-                await self._cell.reply_error(number, UNENCODABLE, outcome.unencodable, "", at=at)
-            case CallFailed() as outcome:
-                await self._cell.reply_error(number, outcome.type, outcome.message, outcome.traceback, at=at)
 
     # the end
 
@@ -186,7 +175,9 @@ class Check:
         """Compare how the program ended, and what of the record it never asked for. `gone` is how its cell was seen to end."""
         if self.differences:
             return
-        if self._last is not None:
+        if self._last is not None and self._unrecorded and self.end is not None:
+            self._missing(self._unrecorded[0])
+        elif self._last is not None:
             self._compare_ends(settle(self._result, gone), self._last)
         elif self._stuck and (self.end is not None or (self._unrecorded and self._unasked())):
             self._waits_in_vain()

@@ -155,7 +155,7 @@ class Attempt:
                     await self._end_cell(cell, kept)
                 raise
             with anyio.CancelScope(shield=True):
-                gone = await self._end_cell(cell, kept)
+                gone = await self._end_cell(cell, kept, set_aside=bool(passing.waits_for))
             return self._ending(passing, gone, failure), passing
 
     def _pass(self, cell: RunCell, kept: Kept, left: float) -> Pass:
@@ -175,8 +175,11 @@ class Attempt:
             progress=self._show_when_due,
         )
 
-    async def _end_cell(self, cell: RunCell, kept: Kept) -> CellEnd:
-        """Have the cell gone and that recorded. A cell that cannot be proven gone keeps its record open for the next owner."""
+    async def _end_cell(self, cell: RunCell, kept: Kept, *, set_aside: bool = False) -> CellEnd:
+        """Have the cell gone and that recorded. A cell that cannot be proven gone keeps its record open for the next owner.
+
+        `set_aside`: the run goes on without it, so that its processes were meant to be ended.
+        """
         gone = await cell.finish()
         usage = {name: value for name, value in vars(gone.accounting).items() if value}
         ended = CellEnded(
@@ -184,9 +187,9 @@ class Attempt:
             cause=gone.cause.value,
             detail=clean(gone.detail, 500),
             exit=gone.exit,
-            stragglers=gone.stragglers,
+            stragglers=0 if set_aside else gone.stragglers,
             left=gone.left_behind,
-            notes=[clean(note, 500) for note in gone.notes],
+            notes=[] if set_aside and not gone.left_behind else [clean(note, 500) for note in gone.notes],
             usage=usage,
         )
         self.recorder.record(*kept.close(), ended)

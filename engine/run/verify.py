@@ -10,6 +10,8 @@ import asyncio
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cloche_guest import codec
+
 from engine.errors import EngineTimeout
 from engine.run.cells import CellFactory, RunCell
 from engine.run.checking import Check
@@ -18,6 +20,10 @@ from engine.run.history import History
 from engine.run.projection import standing
 from engine.run.spec import job_of
 from engine.run.verdict import Difference, Verdict, What
+from engine.run.wording import clean
+
+KEYS_TOLD = 20
+"""Records with other arguments than their key says that are told one by one."""
 
 GRACE_S = 5.0
 """What a cell gets beyond its deadline to end itself."""
@@ -64,6 +70,8 @@ async def verify(run: Run, subject: Subject, *, cells: CellFactory, deadline_s: 
             ) from error
         check.close(await cell.finish())
         bytes_ = [] if revised else _other_bytes(run, subject)
+        told = {one.seq for one in check.differences}
+        keys = [one for one in _other_keys(run, history) if one.seq not in told]
         images = _other_images(history, cell)
     return Verdict(
         run_id=run.run_id,
@@ -74,9 +82,33 @@ async def verify(run: Run, subject: Subject, *, cells: CellFactory, deadline_s: 
         whole=check.end is not None,
         calls=len(history.places),
         asked=check.matched,
-        differences=[*bytes_, *([] if subject.chosen else images), *check.differences],
+        differences=[*bytes_, *keys, *([] if subject.chosen else images), *check.differences],
         notes=[*check.notes, *(one.message for one in images if subject.chosen)],
     )
+
+
+def _other_keys(run: Run, history: History) -> list[Difference]:
+    """Records whose arguments are not those of their key: nothing that Cloche writes."""
+    found = []
+    for record in history.records.values():
+        arguments = run.value(record.started.args, record.started.args_blob)
+        if codec.digest(arguments) != record.key.digest:
+            key = record.key
+            told = f"the recorded arguments of {key.fn}() number {key.n} in {key.scope} are not those of its key"
+            shown = clean(codec.text(arguments), 600)
+            found.append(
+                Difference(
+                    what=What.ARGUMENT,
+                    message=told,
+                    seq=record.seq,
+                    scope=key.scope,
+                    fn=key.fn,
+                    n=key.n,
+                    site=record.started.site,
+                    recorded=shown,
+                )
+            )
+    return found[:KEYS_TOLD]
 
 
 def _other_bytes(run: Run, subject: Subject) -> list[Difference]:

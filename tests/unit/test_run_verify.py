@@ -13,6 +13,7 @@ from engine.errors import EngineTimeout
 from engine.run.calls import CallFailed, Effects
 from engine.run.decisions import decide_unknown
 from engine.run.events import CallCompleted, CellStarted, RunFinished
+from engine.run.executing import AT_ONCE
 from engine.run.folder import Run
 from engine.run.journal import JournalDamaged
 from engine.run.verdict import Difference, Verdict, What
@@ -449,3 +450,33 @@ def test_a_program_that_never_gets_there_is_no_verdict(bench: Bench, monkeypatch
     with pytest.raises(EngineTimeout):
         asyncio.run(verify(run, held, cells=cells, deadline_s=0.05))
     assert cells.left == [cells.opened[0].cell_id]
+
+
+def test_arguments_that_are_not_those_of_their_key_are_named_although_the_program_asks_as_recorded(
+    bench: Bench,
+) -> None:
+    run = recorded(bench)
+    seq = starts(run)[1]
+    run = doctored(run, changed(seq, args={"prompt": "another"}))
+    found = only(check(run, three))
+    assert (found.what, found.seq, "not those of its key" in found.message) == (What.ARGUMENT, seq, True)
+
+
+def test_a_call_that_was_given_up_before_there_was_room_for_it_is_not_missing(bench: Bench) -> None:
+    def crowded() -> Playing:
+        numbers = []
+        for i in range(AT_ONCE + 1):
+            numbers.append((yield begin("llm", prompt=str(i))))
+        yield GiveUp(numbers[-1])
+        for _ in range(AT_ONCE):
+            yield Still()
+        return "done"
+
+    async def one_turn(request: object) -> int:
+        for _ in range(50):
+            await asyncio.sleep(0)
+        return 1
+
+    run = recorded(bench, crowded, llm=Answers(one_turn))
+    assert len(run.read()[1].records) == AT_ONCE
+    assert check(run, crowded).holds
