@@ -27,6 +27,7 @@ _MEANINGS = {
     "part.out_of_order": "A part came where another was due.",
     "part.oversized": "Parts together are larger than the bound of what they make up.",
     "value.not_canonical": "A value is not the one encoding of itself.",
+    "value.too_costly": "Checking a value took more memory or time than there is; it has too many parts.",
     "call.repeated": "The number of a call came already.",
     "call.out_of_order": "The number of a call skips one.",
     "call.unknown": "A call was dropped that is not unanswered.",

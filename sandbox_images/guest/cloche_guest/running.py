@@ -178,7 +178,11 @@ class Run:
         self._control.send("output", stream=stream, offset=offset, data=base64.b64encode(data).decode())
 
     def _check_large(self, text: str, arguments: bool) -> bool:
-        """Values in parts can cost many times their size to take apart: done in a process that may die of it."""
+        """Values in parts can cost many times their size to take apart: done in a process that may die of it.
+
+        Raises:
+            wire.WireError: value.too_costly: it did, or took too long.
+        """
         rights = Rights(None, self._limits["processes"], 64, 0)
         left = min(_CHECK_S, max(0.1, self._control.deadline - time.monotonic()))
         try:
@@ -186,7 +190,9 @@ class Run:
                 lambda: 0 if check_value(text, arguments) else 1, rights=rights, limit_bytes=0, timeout_s=left
             )
         except TimeoutError:
-            return False
+            code = -1
+        if code not in (0, 1):
+            raise wire.WireError("value.too_costly", f"checking a value of {len(text)} characters takes too much")
         return code == 0
 
     # from the host
