@@ -44,7 +44,7 @@ def _steps(view: RunView, resume: str) -> Iterator[Step]:
             yield from _decisions(view, resume)
         case _, "diverged":
             yield Step(f"{resume} --accept-divergence", "executes the new call instead of taking the record")
-        case _, "program":
+        case _, "program" | "message":
             yield from _after_a_failure(view, resume)
         case _:
             yield Step(resume, "goes on where it stopped")
