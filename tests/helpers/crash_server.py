@@ -13,6 +13,7 @@ import select
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic
@@ -69,6 +70,7 @@ class CrashServer:
     def __init__(self) -> None:
         self.pid = 0
         self.status = 0
+        self._heard = b""
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
@@ -117,22 +119,23 @@ class CrashServer:
         os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """SIGKILL, wherever it is; afterwards it is gone."""
+        """SIGKILL, wherever it is, unless it has just ended; afterwards it is gone."""
         if self.pid:
-            os.kill(self.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
             while self.wait() == "stopped":
                 continue
 
     def _hear(self, timeout_s: float) -> list[str] | None:
-        # unbuffered: what was read ahead would be invisible to select
+        # unbuffered: what was read ahead would be invisible to select; half a line waits in _heard for the next call
         assert self._process.stdout is not None
-        until, line = monotonic() + timeout_s, b""
-        while not line.endswith(b"\n"):
+        until = monotonic() + timeout_s
+        while not self._heard.endswith(b"\n"):
             left = max(0.0, until - monotonic())
             if not select.select([self._process.stdout], [], [], left)[0]:
-                assert not line
                 return None
             piece = os.read(self._process.stdout.fileno(), 1)
             assert piece, "the server of crashing processes is gone"
-            line += piece
+            self._heard += piece
+        line, self._heard = self._heard, b""
         return line.decode().split()
