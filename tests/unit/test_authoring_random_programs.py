@@ -168,3 +168,40 @@ def test_a_random_program_does_the_same_again_and_leaves_neither_calls_nor_stran
         assert first.open == {}
         assert first.strands.room == second.strands.room == 95
         assert all(SCOPE.fullmatch(said[1]) for said in first.trace if said[0] == "call")
+
+
+def left_over(spacing: int) -> Tracing:
+    """Ends with thirty tasks left, whose numbers are so far apart."""
+    backend = Tracing(0)
+
+    async def main() -> None:
+        kept = []
+        for i in range(30):
+            kept.append(asyncio.create_task(agent_async(str(i))))
+            for _ in range(spacing):
+                hash(asyncio.get_running_loop().create_future())
+        await asyncio.sleep(0)
+
+    with answering(backend):
+        asyncio.run(main())
+    return backend
+
+
+@pytest.mark.parametrize("spacing", [15, 31])
+def test_tasks_that_are_left_do_the_same_whatever_tasks_the_process_had_before(spacing: int) -> None:
+    traces = []
+    for earlier in (0, 3, 40, 5000, 1):
+        crowd(earlier)
+        traces.append(left_over(spacing).trace)
+    assert all(trace == traces[0] for trace in traces)
+    assert [said[1] for said in traces[0] if said[0] == "drop"] == list(range(1, 31))
+
+
+def crowd(count: int) -> None:
+    """Have asyncio remember so many tasks at once, and forget them."""
+
+    async def main() -> None:
+        await asyncio.gather(*(asyncio.sleep(0) for _ in range(count)))
+
+    with answering(Tracing(0)):
+        asyncio.run(main())

@@ -786,6 +786,38 @@ def demo(task):
     assert value(run(body)) == [str(i) for i in reversed(range(12))]
 
 
+LEFT = """
+def demo(task):
+    seen = []
+    async def work(name):
+        try:
+            await agent_async(name)
+        finally:
+            seen.append(name)
+            if name.endswith("1"):
+                raise ValueError(name)
+    async def many():
+        await asyncio.gather(*(asyncio.sleep(0) for _ in range(300)))
+    async def main(turn):
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, told: seen.append((str(told["exception"]), told["task"].get_name())))
+        kept = [asyncio.create_task(work(f"{turn} {i}"), name=f"{turn}.{i}") for i in range(3)]
+        await asyncio.sleep(0)
+    asyncio.run(many())
+    for turn in range(30):
+        asyncio.run(main(turn))
+    return [list(one) if isinstance(one, tuple) else one for one in seen]
+"""
+
+
+def test_tasks_that_are_left_at_the_end_are_cancelled_in_the_order_in_which_they_were_made():
+    """asyncio's WeakSet, with room for three hundred, begins again at its front somewhere between them."""
+    cell = run(LEFT)
+    turns = [[f"{turn} 0", f"{turn} 1", f"{turn} 2", [f"{turn} 1", f"{turn}.1"]] for turn in range(30)]
+    assert value(cell) == [one for turn in turns for one in turn]
+    assert [drop.call for drop in cell.of(Drop)] == [call.number for call in cell.of(Call)]
+
+
 def test_a_plain_program_never_imports_asyncio_and_starts_no_thread():
     body = """
 import os, sys

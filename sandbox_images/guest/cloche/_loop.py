@@ -353,20 +353,50 @@ def _as_completed(fs: Iterable[Any], *, timeout: float | None = None) -> Iterato
 _usual_as_completed: Final[Any] = asyncio.as_completed
 
 
+def _made(task: Any) -> float:
+    """The place of a task in the order of creation; those of a program's own kind come last."""
+    return getattr(task, "_cloche_order", math.inf)
+
+
+def _cancel_all_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """What asyncio.run() does at its end, in order of creation.
+
+    asyncio's own takes them as they lie in its WeakSet, and where that is depends on all tasks that were ever in it.
+    """
+    if not isinstance(loop, Loop):
+        _usual_cancel_all_tasks(loop)
+        return
+    left = sorted(asyncio.all_tasks(loop), key=_made)
+    for task in left:
+        task.cancel()
+    if left:
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+    for task in left:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            message = "unhandled exception during asyncio.run() shutdown"
+            loop.call_exception_handler({"message": message, "exception": error, "task": task})
+
+
+_usual_cancel_all_tasks: Final[Any] = asyncio.runners._cancel_all_tasks  # type: ignore[attr-defined]
+
+
 def install() -> Callable[[], None]:
     """Have asyncio make loops of ours from now on, counting tasks from the first; gives what takes that back."""
     global _order
     _order = itertools.count(1)
     tasks: Any = asyncio.tasks
+    runners: Any = asyncio.runners
     before = asyncio.get_event_loop_policy()
     asyncio.set_event_loop_policy(_Policy())
     tasks._GatheringFuture.__hash__ = _hash
     selector, asyncio.SelectorEventLoop = asyncio.SelectorEventLoop, _selected  # type: ignore[assignment]
     tasks.as_completed = asyncio.as_completed = _as_completed  # type: ignore[assignment]
+    runners._cancel_all_tasks = _cancel_all_tasks
 
     def take_back() -> None:
         asyncio.set_event_loop_policy(before)
         asyncio.SelectorEventLoop = selector
         tasks.as_completed = asyncio.as_completed = _usual_as_completed
+        runners._cancel_all_tasks = _usual_cancel_all_tasks
 
     return take_back
