@@ -63,40 +63,44 @@ def directory_for_claims(candidates: tuple[Path, ...] = DIRECTORIES) -> Iterator
     )
 
 
-def claim(cell_id: str, in_use: Callable[[], frozenset[int]], *, directories: tuple[Path, ...] = DIRECTORIES) -> Claim:
+def claim(cell_id: str, in_use: Callable[[], frozenset[int]], *, directories: tuple[Path, ...] = ()) -> Claim:
     """A uid that no live cell has. `in_use` asks the engine for the uids in its labels, and only when it must be asked.
 
+    That is when no file is empty and free, say after hundreds of killed owners; once per claim, whatever their number.
+
     Raises:
-        NoUidLeft: all 478 are taken. SandboxUnavailable: there is no directory for the locks.
+        NoUidLeft: all 478 are taken. SandboxUnavailable: there is no directory for the locks. All that `in_use` raises.
     """
-    with directory_for_claims(directories) as directory:
-        doubtful = []
+    with directory_for_claims(directories or DIRECTORIES) as directory:
+        doubtful: dict[int, bytes] = {}
         for step in range(COUNT):
             uid = FIRST + (os.getpid() + step) % COUNT
-            claimed, clean = _claim(directory, uid, cell_id, lambda _: False)
-            if claimed is not None:
-                return claimed
-            if not clean:
-                doubtful.append(uid)
+            found = _claim(directory, uid, cell_id, dead=b"")
+            if isinstance(found, Claim):
+                return found
+            if found:
+                doubtful[uid] = found
         known = in_use() if doubtful else frozenset()
-        for uid in doubtful:
-            claimed, _ = _claim(directory, uid, cell_id, lambda uid: uid not in known)
-            if claimed is not None:
-                return claimed
+        for uid, dead in doubtful.items():
+            # Another owner may have come and died since the engine was asked: only the one that was dead before is believed.
+            found = None if uid in known else _claim(directory, uid, cell_id, dead=dead)
+            if isinstance(found, Claim):
+                return found
     raise NoUidLeft(f"all {COUNT} uids for cells are in use.", fix="Wait for cells to end, or run `cloche cells reap`.")
 
 
-def _claim(directory: Path, uid: int, cell_id: str, believed_free: Callable[[int], bool]) -> tuple[Claim | None, bool]:
-    """Claim this one. False beside None: nobody holds it, but its last owner did not see its cell end."""
+def _claim(directory: Path, uid: int, cell_id: str, *, dead: bytes) -> Claim | bytes | None:
+    """Claim this one if its file is empty or names the cell `dead`; the cell that it names instead; None when it is held."""
     descriptor = _try(directory / str(uid))
     if descriptor is None:
-        return None, True
-    if os.fstat(descriptor).st_size and not believed_free(uid):
+        return None
+    named = os.pread(descriptor, 64, 0)
+    if named not in (b"", dead):
         os.close(descriptor)
-        return None, False
+        return named
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, cell_id.encode(), 0)
-    return Claim(uid, descriptor), True
+    return Claim(uid, descriptor)
 
 
 def _try(path: Path) -> int | None:

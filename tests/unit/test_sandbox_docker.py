@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from engine.errors import EngineTimeout, SandboxError
+from engine.sandbox import uids
 from engine.sandbox.cell import open_cell
 from engine.sandbox.docker import (
     ContainerGone,
@@ -105,6 +106,13 @@ def test_a_container_without_labels_is_neither_created_nor_killed_nor_removed() 
                 verb("x")
 
 
+@pytest.fixture
+def own_uids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Locks that no killed process has left its mark on: with a mark on each, a claim would ask the engine."""
+    monkeypatch.setattr(uids, "DIRECTORIES", (tmp_path / "uids",))
+
+
+@pytest.mark.usefixtures("own_uids")
 @pytest.mark.parametrize(("behaviour", "error"), [(hang, EngineTimeout), (after_version(hang), EngineTimeout),
                                                   (hang_up, EngineConnectionLost)])  # fmt: skip
 def test_a_cell_on_a_bad_engine_fails_in_time_and_is_left_to_the_reaper(
@@ -122,6 +130,7 @@ def test_a_cell_on_a_bad_engine_fails_in_time_and_is_left_to_the_reaper(
     assert len(list((tmp_path / "cells").iterdir())) == 1
 
 
+@pytest.mark.usefixtures("own_uids")
 def test_a_cell_without_an_engine_leaves_nothing(tmp_path: Path) -> None:
     async def try_it() -> None:
         sandbox = make_sandbox(tmp_path, Engine(f"unix://{tmp_path}/none.sock"))

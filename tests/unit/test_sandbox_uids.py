@@ -52,6 +52,57 @@ def test_an_abandoned_uid_is_given_out_last_and_only_when_no_container_has_it(
     again.release()
 
 
+def test_when_every_owner_was_killed_each_uid_is_given_out_again_and_the_engine_is_asked_once_per_claim(
+    tmp_path: Path,
+) -> None:
+    for uid in range(FIRST, FIRST + COUNT):
+        (tmp_path / str(uid)).write_text("killed")
+    alive, asked = frozenset({FIRST, FIRST + 7}), 0
+
+    def ask() -> frozenset[int]:
+        nonlocal asked
+        asked += 1
+        return alive
+
+    held = [claim(f"cell{n}", ask, directories=(tmp_path,)) for n in range(COUNT - 2)]
+    assert {one.uid for one in held} == set(range(FIRST, FIRST + COUNT)) - alive
+    assert asked == len(held)
+    with pytest.raises(NoUidLeft):
+        claim("more", ask, directories=(tmp_path,))
+    held[0].release()
+    again = claim("again", must_not_ask, directories=(tmp_path,))
+    assert again.uid == held[0].uid
+    for one in (again, *held[1:]):
+        one.release()
+
+
+def test_when_every_owner_was_killed_and_no_engine_answers_nothing_is_claimed(tmp_path: Path) -> None:
+    for uid in range(FIRST, FIRST + COUNT):
+        (tmp_path / str(uid)).write_text("killed")
+
+    def ask() -> frozenset[int]:
+        raise SandboxUnavailable("no engine.", fix="Start it.")
+
+    with pytest.raises(SandboxUnavailable, match="no engine"):
+        claim("a", ask, directories=(tmp_path,))
+    assert {path.read_text() for path in tmp_path.iterdir()} == {"killed"}
+
+
+def test_an_owner_who_came_and_was_killed_after_the_engine_was_asked_keeps_the_uid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uids, "COUNT", 1)
+    claim("long dead", must_not_ask, directories=(tmp_path,)).abandon()
+
+    def ask() -> frozenset[int]:
+        claim("just killed", nobody, directories=(tmp_path,)).abandon()
+        return frozenset()
+
+    with pytest.raises(NoUidLeft):
+        claim("a", ask, directories=(tmp_path,))
+    assert (tmp_path / str(FIRST)).read_text() == "just killed"
+
+
 def test_a_claim_dies_with_its_process_and_not_before(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from engine.sandbox.uids import claim\n"
