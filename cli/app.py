@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
 from typer.exceptions import TyperException
 
 from cli import output
+from cli.interrupts import INTERRUPTED, interrupts
 from engine import settings as settings_module
 from engine.app import App, open_app
 from engine.errors import ClocheError, EngineFailure, UsageError
@@ -43,14 +47,48 @@ def application(*, as_json: bool) -> Iterator[App]:
     """The object graph for one command; also decides how the command prints."""
     output.mode.json = as_json
     with open_app() as app:
+        interrupts.left = partial(_left_to_the_reaper, app.settings.home)
         yield app
 
 
 def awaited(work: Callable[[], Awaitable[T]]) -> T:
-    """What a coroutine function gives, from an event loop of its own."""
+    """What a coroutine function gives, from an event loop of its own.
+
+    Raises:
+        KeyboardInterrupt: a signal came, and what was begun is ended and recorded. Work that comes to its end all the same
+            gives its value: it is done, and can not be resumed.
+    """
     import anyio
 
-    return anyio.run(work)
+    with interrupts.held():
+        ended = anyio.run(_cancellable, work)
+    if not ended:
+        raise KeyboardInterrupt
+    interrupts.outrun()
+    return ended[0]
+
+
+async def _cancellable(work: Callable[[], Awaitable[T]]) -> tuple[T] | None:
+    """Its value; None when a signal cancelled it. Through a scope, from which clean-up can be shielded, not through the task."""
+    import asyncio
+
+    import anyio
+
+    loop = asyncio.get_running_loop()
+    with (
+        anyio.CancelScope() as scope,
+        interrupts.cancelling(partial(loop.call_soon_threadsafe, scope.cancel)),
+    ):
+        return (await work(),)
+    return None
+
+
+def _left_to_the_reaper(home: Path) -> str:
+    """Which cells this process has not ended, and what ends them; "" for none."""
+    from engine.sandbox.place import held_by
+
+    cells = held_by(home, os.getpid())
+    return f"Left: {', '.join(f'cell {cell}' for cell in cells)}. `cloche cells reap` ends them." if cells else ""
 
 
 def tree() -> typer.Typer:
@@ -90,7 +128,7 @@ def invoke(argv: list[str]) -> int:
         fix = "`cloche --help` and `cloche COMMAND --help` list what there is."
         return output.failed(UsageError(error.format_message(), fix=fix))
     except typer.Abort:
-        return 130
+        return INTERRUPTED
     except ClocheError as error:
         return output.failed(error)
     except Exception as error:  # noqa: BLE001 - the top: a bug is recorded, and told in one sentence

@@ -1,13 +1,12 @@
-"""Entry of `cloche`: settings, errors and exit codes around the verbs. `--version` answers before anything is imported."""
+"""Entry of `cloche`: signals, settings, errors and exit codes around the verbs. `--version` answers before anything is imported."""
 
 from __future__ import annotations
 
-import signal
 import sys
-from types import FrameType
+
+from cli.interrupts import INTERRUPTED, interrupts, leave
 
 VERSION = "0.1.0"
-INTERRUPTED = 130
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -16,26 +15,37 @@ def main(arguments: list[str] | None = None) -> None:
     if argv in (["--version"], ["-V"]):
         print(f"cloche {VERSION}")
         sys.exit(0)
-    signal.signal(signal.SIGTERM, _terminate)
-    sys.exit(_run(argv))
-
-
-def _terminate(_number: int, _frame: FrameType | None) -> None:
-    """SIGTERM takes the way of Ctrl-C, so that a run ends `interrupted` and its cell is gone."""
-    signal.raise_signal(signal.SIGINT)
+    interrupts.install()
+    try:
+        code = _run(argv)
+        interrupts.ended(code)
+    except KeyboardInterrupt:
+        code = _interrupted()
+        interrupts.ended(code)
+    if interrupts.came:
+        leave(code)
+    sys.exit(code)
 
 
 def _run(argv: list[str]) -> int:
-    from cli import app, output
+    from cli import app
 
+    interrupts.started()
     try:
         return app.invoke(argv)
-    except KeyboardInterrupt:
-        output.told("Interrupted.", fix="`cloche runs list` shows what can be resumed.")
-        return INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()
         return 1
+
+
+def _interrupted() -> int:
+    from cli import output
+
+    try:
+        output.told("Interrupted.", fix="`cloche runs list` shows what can be resumed.")
+    except BrokenPipeError:
+        sys.stderr.close()
+    return INTERRUPTED
 
 
 if __name__ == "__main__":

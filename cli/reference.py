@@ -43,7 +43,8 @@ EXIT_CODES = {
     5: "Not found.",
     6: "Cancelled.",
     7: "Cloche's own side failed: storage, a damaged record, a bug.",
-    130: "Ctrl-C or SIGTERM. A run that was executing is `interrupted` and can be resumed.",
+    130: "Ctrl-C or SIGTERM. A run that was executing is `interrupted` and can be resumed. More signals do not cut its end off,"
+    " until 15 s have passed, or with the fourth one after 3 s: then its cell is left to `cells reap`.",
 }
 
 

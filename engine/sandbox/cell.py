@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.lowlevel
-import anyio.to_thread
 
 from engine import log
 from engine.errors import AttestationFailed, CellLost, EngineTimeout, ExchangeError, SandboxError
@@ -41,6 +40,7 @@ from engine.sandbox.jobs import Job
 from engine.sandbox.launch import Launch, Wish
 from engine.sandbox.outcome import Accounting, Cause, CellEnd
 from engine.sandbox.policy import CellPolicy, Kind, Runtime
+from engine.sandbox.unbroken import Once, carried_out
 from engine.sandbox.watch import Watch
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Cell:
         self._engine_hangs = False
         self._hot_until = self._yielded = 0.0
         self._answered: anyio.Event | None = None
-        self._finishing = anyio.Lock()
+        self._finishing = Once(self._finish)
         self._end: CellEnd | None = None
 
     @property
@@ -300,15 +300,13 @@ class Cell:
     # the end
 
     async def finish(self) -> CellEnd:
-        """End the cell if it lives, prove it gone, and tell how it ended. Safe to repeat; cannot be interrupted.
+        """End the cell if it lives, prove it gone, and tell how it ended. Safe to repeat; nothing cuts it off.
 
+        A cancellation that comes meanwhile is due at the next await after it, so that the caller can still record the end.
         Raises nothing of the engine's: what could not be removed is said in `left_behind` and left to the reaper.
         """
-        with anyio.CancelScope(shield=True):
-            async with self._finishing:
-                if self._end is None:
-                    self._end = await _in_thread(self._finish)
-        assert self._end is not None
+        if self._end is None:
+            self._end = await carried_out(self._finishing)
         return self._end
 
     def _finish(self) -> CellEnd:
@@ -451,6 +449,7 @@ async def open_cell(
         await cell.finish()
 
 
-async def _in_thread(work: Any) -> Any:
+async def _in_thread(work: Callable[[], object]) -> None:
     """Blocking work in a thread; a cancellation waits for it, so that what it acquired is known."""
-    return await anyio.to_thread.run_sync(work, abandon_on_cancel=False)
+    await anyio.lowlevel.checkpoint()  # what is cancelled already begins nothing
+    await carried_out(Once(work))

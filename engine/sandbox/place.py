@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
@@ -93,3 +94,13 @@ class Place:
 def owned(path: Path) -> bool:
     """True when a living process owns the cell directory."""
     return (path / RECORD).exists() and is_locked(path / RECORD)
+
+
+def held_by(home: Path, pid: int) -> tuple[str, ...]:
+    """Ids of the cells that a process opened and has not ended, sorted. What cannot be read is left out."""
+    found = []
+    for path in sorted((home / "cells").glob(f"*/{RECORD}")):
+        with suppress(OSError, ValueError):
+            intent = Intent.model_validate_json(path.read_bytes())
+            found += [intent.cell] if intent.owner_pid == pid else []
+    return tuple(found)

@@ -38,7 +38,8 @@ class Watch:
         self._kill_lock = threading.Lock()
         self._deadline: tuple[float, str] | None = None
         self._asked_at = clock.monotonic_s()
-        self._stopping = False
+        self._stop_lock = threading.Lock()
+        self._stopping = self._stopped = False
         self.gone = threading.Event()
         self.counters = Counters()
         self.killed = ""
@@ -59,12 +60,17 @@ class Watch:
         return descriptor
 
     def arm(self, after_s: float, reason: str) -> None:
-        """Kill the container in so many seconds, unless a nearer deadline stands; `reason` goes to the record."""
+        """Kill the container in so many seconds, unless a nearer deadline stands; `reason` goes to the record.
+
+        Nothing once it was stopped.
+        """
         at = self._clock.monotonic_s() + after_s
         with self._lock:
+            if self._stopping:
+                return
             if self._deadline is None or at < self._deadline[0]:
                 self._deadline = (at, reason)
-        os.eventfd_write(self._wake, 1)
+            os.eventfd_write(self._wake, 1)
 
     def kill(self, reason: str) -> None:
         """Kill it now and record it as ours, if it still ran.
@@ -128,12 +134,17 @@ class Watch:
             log.warning("cell.kill_failed", container=self._container[:12], error=error.code)
 
     def stop(self) -> None:
-        """End the thread and give the descriptors back; the record and the counters stay."""
-        self._stopping = True
-        os.eventfd_write(self._wake, 1)
-        self._thread.join()
-        os.close(self._wake)
-        if self._pidfd is not None:
-            os.close(self._pidfd)
-        if self.cgroup is not None:
-            self.cgroup.close()
+        """End the thread and give the descriptors back; the record and the counters stay. Safe to repeat."""
+        with self._stop_lock:
+            if self._stopped:
+                return
+            self._stopped = True
+            with self._lock:
+                self._stopping = True
+                os.eventfd_write(self._wake, 1)
+            self._thread.join()
+            os.close(self._wake)
+            if self._pidfd is not None:
+                os.close(self._pidfd)
+            if self.cgroup is not None:
+                self.cgroup.close()
