@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from cloche_guest import codec
 
-from engine.files import write_atomic
+from engine.files import NotAFile, read_regular, write_atomic
 from engine.run.claim import Recorder
 from engine.run.events import CallCompleted, Decision
 from engine.run.folder import Run
@@ -55,14 +54,22 @@ def take(recorder: Recorder, questions: Iterable[int]) -> list[int]:
         if not path.exists():
             continue
         found = recorder.history.records.get(seq)
-        with suppress(ValueError, KeyError, TypeError):  # nothing that we left: it is removed
-            left = json.loads(path.read_bytes())
-            codec.check(left["value"])
-            if found is not None and found.is_question and found.outcome is None:
-                record(recorder, seq, left["value"], by=str(left["by"]))
-                answered.append(seq)
+        left = _left(path)
+        if left is not None and found is not None and found.is_question and found.outcome is None:
+            record(recorder, seq, left[0], by=left[1])
+            answered.append(seq)
         path.unlink(missing_ok=True)
     return answered
+
+
+def _left(path: Path) -> tuple[Any, str] | None:
+    """The answer and who gave it; None for what no `leave` wrote."""
+    try:
+        left = json.loads(read_regular(path))
+        codec.check(left["value"])
+        return left["value"], str(left["by"])
+    except (ValueError, KeyError, TypeError, NotAFile):
+        return None
 
 
 def _path(run: Run, seq: int) -> Path:

@@ -502,6 +502,16 @@ def test_an_answer_that_its_owner_did_not_live_to_record_is_taken_by_the_next(be
     assert (done.status, result(bench, run)) == (Status.COMPLETED, [True, 2])
 
 
+@pytest.mark.parametrize("left", [b"", b"{", b"[]", b'{"by":"ada"}', b'{"by":"ada","value":{"$set":[2,1]}}'])
+def test_what_no_answer_command_left_is_removed_and_answers_nothing(left: bytes, bench: Bench) -> None:
+    run = bench.create()
+    view = bench.drive(run, ScriptedCells([asks_a_person]), {"ask": QUESTION})
+    (run.folder / f"answer.{call(view, 'ask').seq}").write_bytes(left)
+    again = bench.drive(run, ScriptedCells([asks_a_person]), {"ask": QUESTION})
+    assert (again.status, call(again, "ask").status) == (Status.WAITING, "waiting")
+    assert not list(run.folder.glob("answer.*"))
+
+
 def test_a_question_is_no_unknown_call(bench: Bench) -> None:
     def asks_beside_work() -> Playing:
         yield begin("ask", scope=LEFT, question="?", schema={})
