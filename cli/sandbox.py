@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from cli import output
 from cli.app import Json, application, awaited
+from engine.sandbox.attempts import GROUPS
+from engine.sandbox.probe_report import ProbeReport
 
 group = typer.Typer(help="The sandbox: attack it and see.", no_args_is_help=True, rich_markup_mode=None)
 cells = typer.Typer(help="Cells of this home.", no_args_is_help=True, rich_markup_mode=None)
@@ -19,25 +21,42 @@ def _sandbox() -> None:
     """The sandbox: attack it and see."""
 
 
+Only = Annotated[list[str] | None, typer.Option("--only", metavar="NAME", help="This attempt; may be repeated.")]
+Group = Annotated[list[str] | None, typer.Option("--group", metavar="GROUP", help=f"One of {', '.join(GROUPS)}.")]
+
+
 @group.command()
-def probe(as_json: Json = False) -> int:
+def probe(only: Only = None, of: Group = None, as_json: Json = False) -> int:
     """Attack a cell. Each attempt is also made in an unprotected container, where it must get through; exit 3 otherwise."""
     with application(as_json=as_json) as app:
         progress = output.note if output.on_terminal() else None
-        report = awaited(partial(app.probe, progress=progress))
+        report = awaited(partial(app.probe, only=only or (), groups=of or (), progress=progress))
         if output.mode.json:
             rows = [row.to_dict() for row in report.rows]
             output.data({"ok": report.held, "runtime": report.runtime, "image_id": report.image_id, "attempts": rows})
         else:
-            output.table(
-                ["attempt", "verdict", "in the cell", "unprotected"],
-                [[row.attempt.name, row.verdict, _first(row.cell), _first(row.control)] for row in report.rows],
-            )
-            blocked = sum(row.verdict == "blocked" for row in report.rows)
-            output.note(
-                f"{blocked} of {len(report.rows)} attempts blocked under {report.runtime}, each through in the control."
-            )
+            _show(report)
         return 0 if report.held else 3
+
+
+def _show(report: ProbeReport) -> None:
+    output.table(
+        ["attempt", "group", "verdict", "in the cell", "unprotected"],
+        [[row.name, row.group, row.verdict, _first(row.cell), _first(row.control)] for row in report.rows],
+    )
+    blocked = len(report.of("blocked"))
+    output.note(
+        f"{blocked} of {len(report.rows)} attempts blocked under {report.runtime}, each through in the control."
+    )
+    for row in report.of("through", "unexpected", "unproven"):
+        output.note(f"{row.name}: {row.tries} {_TOLD[row.verdict].format(row=row)}")
+
+
+_TOLD = {
+    "through": "It got through: {row.cell}. {row.why}",
+    "unexpected": "It must be stopped by {row.expect}, and was by {row.cell}.",
+    "unproven": "It was stopped in the unprotected container too ({row.control}), so that nothing follows.",
+}
 
 
 def _first(text: str) -> str:

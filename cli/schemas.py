@@ -365,14 +365,18 @@ class VerifiedRuns(Object):
 class ProbeAttempt(Object):
     """One attempt to get out."""
 
+    group: str = Field(description="What it attacks.")
     name: str = Field(description="Its name.")
     tries: str = Field(description="What it tries.")
-    expect: str = Field(description="How it must end in the cell.")
+    expect: str = Field(
+        description="What must stop it in the cell: an errno, an exception or a cause; `or` between several."
+    )
     why: str = Field(description="Why that matters.")
-    cell: str = Field(description="What it said in the cell.")
-    control: str = Field(description="What it said in an unprotected container.")
-    verdict: Literal["blocked", "through", "unproven"] = Field(
-        description="`unproven`: the control was stopped as well, so that nothing follows."
+    cell: str = Field(description="What stopped it in the cell, or how it got through.")
+    control: str = Field(description="The same in an unprotected container.")
+    verdict: Literal["blocked", "through", "unexpected", "unproven"] = Field(
+        description="`unexpected`: stopped by something else than `expect`. `unproven`: the control was stopped as well, so that "
+        "nothing follows."
     )
 
 
@@ -382,7 +386,7 @@ class Probe(Object):
     ok: bool = Field(description="Every attempt was blocked, and every control got through.")
     runtime: str = Field(description="The OCI runtime.")
     image_id: str = Field(description="The image of the cell.")
-    attempts: list[ProbeAttempt] = Field(description="By name.")
+    attempts: list[ProbeAttempt] = Field(description="By group and name.")
 
 
 class ListedCell(Object):

@@ -14,7 +14,7 @@ when something of it is first used, because most commands need one or two of the
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from engine.run.verdict import Verdict
     from engine.run.view import RunView
     from engine.sandbox.cell import Cell
-    from engine.sandbox.probes import ProbeReport
+    from engine.sandbox.probe_report import ProbeReport
     from engine.sandbox.reaper import ListedCell, Reaped
     from engine.sandbox.service import Sandbox
 
@@ -507,11 +507,23 @@ class App:
 
         return await examine(self.settings, self.sandbox, self.images)
 
-    async def probe(self, *, progress: Callable[[str], None] | None = None) -> ProbeReport:
-        """Attack a cell, and an unprotected container as the control."""
+    async def probe(
+        self,
+        *,
+        only: Iterable[str] = (),
+        groups: Iterable[str] = (),
+        progress: Callable[[str], None] | None = None,
+    ) -> ProbeReport:
+        """Attack a cell, and an unprotected container as the control; all attempts, or those named and those of the groups.
+
+        Raises:
+            UsageError: there is no such attempt or group. SandboxError: the probe could not be carried out.
+        """
+        from engine.sandbox.attempts import select
         from engine.sandbox.probes import probe
 
-        return await probe(self.sandbox, image_id=await self.ready(), progress=progress)
+        chosen = select(only=only, groups=groups)
+        return await probe(self.sandbox, image_id=await self.ready(), chosen=chosen, progress=progress)
 
     def cells(self) -> list[ListedCell]:
         """Every cell of this home."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -92,6 +93,16 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
 def tool_environment() -> dict[str, str]:
     """The environment for host tools (git): built from nothing but PATH, so that no personal setting has an effect."""
     return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8"}
+
+
+@contextmanager
+def planted_variable(name: str, value: str) -> Iterator[None]:
+    """One more variable of this process while the block lasts: the probe's, which must not be found in a cell."""
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        os.environ.pop(name, None)
 
 
 def colour_wanted() -> bool:

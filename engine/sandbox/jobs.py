@@ -64,7 +64,7 @@ class ProbeJob:
     """Run attempts `probes/<name>.py` of the snapshot, each as untrusted code in a child of its own, reported like cases.
 
     An attempt defines `attempt() -> str`: returning means that it got through (text: how); raising means that it was stopped
-    (`failed`, detail: the exception).
+    (`failed`, detail: "CAUSE: message", see `cloche_guest.attempt`).
     """
 
     attempts: tuple[str, ...]

@@ -1,38 +1,46 @@
 """Runs every attempt in the unprotected container: PID 1 there, one child per attempt, one JSON line per outcome."""
 
+import ctypes
 import json
 import os
+import signal
 import sys
-import traceback
-from pathlib import Path
-from types import ModuleType
 
-FOLDER = Path("/cloche/in/snapshot/probes")
+sys.path.insert(0, "/opt/cloche")
+
+from cloche_guest.attempt import outcome
+
+FOLDER = "/cloche/in/snapshot/probes"
+OUT = "/cloche/out/control.jsonl"
+ATTEMPT_S = 20
+MS_REMOUNT = 32
 
 
-def outcome(name: str) -> tuple[bool, str]:
-    """Whether the attempt got through, and how or why not."""
-    path = FOLDER / f"{name}.py"
-    module = ModuleType(name)
-    module.__file__ = str(path)
-    try:
-        exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True), module.__dict__)
-        return True, str(module.__dict__["attempt"]())
-    except BaseException as error:  # noqa: BLE001 - whatever stops an attempt is its outcome
-        return False, traceback.format_exception_only(error)[-1].strip()
+def say(name: str, *, through: bool, cause: str, detail: str) -> None:
+    with open(OUT, "a", encoding="utf-8") as file:
+        file.write(json.dumps({"attempt": name, "through": through, "cause": cause, "detail": detail}) + "\n")
+
+
+def one(name: str) -> None:
+    signal.alarm(ATTEMPT_S)
+    word, detail = outcome(f"{FOLDER}/{name}.py", staged=True)
+    signal.alarm(0)
+    cause, _, rest = detail.partition(": ") if word == "failed" else (word, "", detail)
+    say(name, through=word == "passed", cause="" if word == "passed" else cause, detail=rest)
 
 
 def main(names: list[str]) -> None:
-    """Append to `/cloche/out/control.jsonl`; a child that dies leaves no line."""
+    """A child that dies without a word has one said for it."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    ctypes.CDLL(None).mount(b"sysfs", b"/sys", b"sysfs", MS_REMOUNT, None)  # an engine mounts it read-only
     for name in names:
         child = os.fork()
         if child == 0:
-            through, detail = outcome(name)
-            line = json.dumps({"attempt": name, "through": through, "detail": detail[:2000]}) + "\n"
-            with open("/cloche/out/control.jsonl", "a") as file:
-                file.write(line)
+            one(name)
             os._exit(0)
-        os.waitpid(child, 0)
+        if status := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+            say(name, through=False, cause="crashed", detail=f"ended with {status}")
 
 
 main(sys.argv[1:])

@@ -2,7 +2,8 @@
 
 import os
 
-EXPECT = "PermissionError"
+GROUP = "supervisor"
+EXPECT = "EPERM"
 WHY = "The drop of rights must be final."
 
 

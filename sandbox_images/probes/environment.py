@@ -2,7 +2,8 @@
 
 import os
 
-EXPECT = "nothing found"
+GROUP = "environment"
+EXPECT = "LookupError"
 WHY = "Credentials travel in environments."
 
 ALLOWED = {"PATH", "PYTHONHASHSEED", "TZ", "LANG", "LC_ALL", "LC_CTYPE", "HOME", "HOSTNAME", "PYTEST_CURRENT_TEST"}

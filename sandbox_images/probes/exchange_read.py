@@ -2,7 +2,8 @@
 
 import os
 
-EXPECT = "PermissionError"
+GROUP = "files"
+EXPECT = "EACCES"
 WHY = "Who reads the exchange sees the nonce; who writes it speaks for the supervisor."
 
 PLACES = ("/cloche/in/000001.seg", "/cloche/out", "/cloche/out/000001.seg")

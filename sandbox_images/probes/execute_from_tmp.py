@@ -3,7 +3,8 @@
 import os
 import shutil
 
-EXPECT = "PermissionError"
+GROUP = "files"
+EXPECT = "EACCES"
 WHY = "What may be written may not be started."
 
 

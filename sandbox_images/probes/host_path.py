@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-EXPECT = "FileNotFoundError"
+GROUP = "files"
+EXPECT = "ENOENT"
 WHY = "The host file system is not in the cell."
 
 

@@ -3,7 +3,8 @@
 import ctypes
 import os
 
-EXPECT = "PermissionError"
+GROUP = "kernel"
+EXPECT = "EPERM"
 WHY = "Keys are shared beyond the container."
 
 KEYCTL_GET_KEYRING_ID = 0

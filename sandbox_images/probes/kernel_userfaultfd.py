@@ -3,7 +3,8 @@
 import ctypes
 import os
 
-EXPECT = "PermissionError"
+GROUP = "kernel"
+EXPECT = "EPERM"
 WHY = "A favourite of kernel exploits."
 
 SYS_USERFAULTFD = 323

@@ -3,7 +3,8 @@
 import ctypes
 import os
 
-EXPECT = "PermissionError"
+GROUP = "kernel"
+EXPECT = "EPERM"
 WHY = "Mounts undo every read-only rule."
 
 

@@ -3,7 +3,8 @@
 import ctypes
 import os
 
-EXPECT = "PermissionError"
+GROUP = "kernel"
+EXPECT = "EPERM"
 WHY = "Inside one, code has every capability and the kernel its whole surface."
 
 CLONE_NEWUSER = 0x10000000

@@ -2,7 +2,8 @@
 
 import socket
 
-EXPECT = "PermissionError"
+GROUP = "network"
+EXPECT = "EPERM"
 WHY = "Without a socket nothing can be sent, whatever interface exists."
 
 

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-EXPECT = "nothing found"
+GROUP = "network"
+EXPECT = "LookupError"
 WHY = "No interface, no way out, even if a socket could be made."
 
 

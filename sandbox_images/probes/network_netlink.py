@@ -2,7 +2,8 @@
 
 import socket
 
-EXPECT = "PermissionError"
+GROUP = "network"
+EXPECT = "EPERM"
 WHY = "Netlink configures interfaces, routes and firewalls."
 
 

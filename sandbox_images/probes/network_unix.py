@@ -2,7 +2,8 @@
 
 import socket
 
-EXPECT = "PermissionError"
+GROUP = "network"
+EXPECT = "EPERM"
 WHY = "Engine, agent and desktop sockets give away the host."
 
 

@@ -3,7 +3,8 @@
 import os
 import signal
 
-EXPECT = "BlockingIOError"
+GROUP = "resources"
+EXPECT = "EAGAIN"
 WHY = "A fork bomb takes the machine."
 
 

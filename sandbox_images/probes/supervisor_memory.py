@@ -2,7 +2,8 @@
 
 import os
 
-EXPECT = "PermissionError"
+GROUP = "supervisor"
+EXPECT = "EACCES"
 WHY = "The supervisor holds the exchange."
 
 

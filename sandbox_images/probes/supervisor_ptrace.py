@@ -3,7 +3,8 @@
 import ctypes
 import os
 
-EXPECT = "PermissionError"
+GROUP = "supervisor"
+EXPECT = "EPERM"
 WHY = "A traced supervisor is a frozen one."
 
 PTRACE_SEIZE = 0x4206

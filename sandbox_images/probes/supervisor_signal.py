@@ -3,7 +3,8 @@
 import os
 import signal
 
-EXPECT = "PermissionError"
+GROUP = "supervisor"
+EXPECT = "EPERM"
 WHY = "A stopped supervisor keeps no deadline."
 
 

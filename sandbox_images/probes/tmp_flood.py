@@ -2,7 +2,8 @@
 
 import os
 
-EXPECT = "OSError"
+GROUP = "resources"
+EXPECT = "ENOSPC"
 WHY = "What is writable is bounded."
 
 MIB = 1024 * 1024

@@ -2,7 +2,8 @@
 
 import os
 
-EXPECT = "read-only or refused"
+GROUP = "files"
+EXPECT = "EROFS"
 WHY = "A changed root would outlive the check of it."
 
 PLACES = (

@@ -3,7 +3,8 @@
 import os
 from pathlib import Path
 
-EXPECT = "read-only or refused"
+GROUP = "files"
+EXPECT = "EROFS"
 WHY = "What ran must be what was pinned."
 
 

@@ -87,7 +87,7 @@ def test_commands_that_do_not_exist_are_found() -> None:
 def sources() -> Iterator[Path]:
     """The product's own Python, without what runs in a cell."""
     for folder in ("cli", "engine", "sandbox_images"):
-        yield from (path for path in (ROOT / folder).rglob("*.py") if "probes" not in path.parts)
+        yield from (path for path in (ROOT / folder).rglob("*.py") if "probes" not in path.relative_to(ROOT).parts)
 
 
 @cache

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 import cloche._call
 
-from cloche_guest import failure, loader
+from cloche_guest import attempt, failure, loader
 from cloche_guest.children import CHANNEL
 from cloche_guest.control import Paths
 from cloche_guest.worker import prepare
@@ -91,21 +91,8 @@ def run_case(job: dict[str, Any], case: dict[str, Any], paths: Paths) -> int:
 def run_probe(name: str, paths: Paths) -> int:
     """Run `attempt()` of `probes/<name>.py`; `passed` means that it got through."""
     prepare(paths.scratch[0])
-    path = os.path.join(paths.snapshot, "probes", f"{name}.py")
-    try:
-        module = ModuleType(f"probes.{name}")
-        module.__file__ = path
-        with open(path, "rb") as file:
-            exec(compile(file.read(), path, "exec", dont_inherit=True), module.__dict__)
-        attempt: Callable[[], object] = module.__dict__["attempt"]
-    except Exception as error:
-        say("outcome", outcome="not_collected", detail=failure.clip(f"{failure.type_name(error)}: {error}", 2000))
-        return 0
-    try:
-        outcome, detail = "passed", str(attempt())
-    except BaseException as error:
-        outcome, detail = "failed", f"{failure.type_name(error)}: {failure.message(error)}"
-    say("outcome", outcome=outcome, detail=failure.clip(detail, 16 * 1024))
+    result, detail = attempt.outcome(os.path.join(paths.snapshot, "probes", f"{name}.py"))
+    say("outcome", outcome=result, detail=detail)
     return 0
 
 
