@@ -23,7 +23,7 @@ from engine.run.status import Status
 from engine.run.view import RunView
 
 CANCEL_WAIT_S = 10.0
-_CANCEL_POLL_S = 0.05
+_CANCEL_POLL_S = 0.02
 
 
 class RunEndedAlready(Conflict):

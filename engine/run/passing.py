@@ -34,7 +34,7 @@ from engine.run.status import Status
 from engine.run.wording import MESSAGE_CHARACTERS, clean
 from engine.sandbox.frames import Artifact, Call, CellFrame, Drop, End, Output, Quiet, Ready, Result
 
-LOOK_S = 0.2
+LOOK_S = 0.1
 """How often a pass looks for a cancel request and at its deadline."""
 
 DRAIN_S = 2.0

@@ -22,7 +22,7 @@ import urllib3.exceptions
 from engine.errors import EngineTimeout, SandboxError, SandboxUnavailable
 from engine.files import storage
 from engine.points import reached
-from engine.sandbox import labels
+from engine.sandbox import freezer, labels
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 OLDEST_API, NEWEST_API = (1, 41), (1, 47)
@@ -177,12 +177,12 @@ class Engine:
             self._api().start(container)
 
     def kill(self, container: str) -> bool:
-        """Send SIGKILL to one of our containers; False when it was not running any more.
+        """Send SIGKILL to one of our containers, thawed first where it is frozen; False when it was not running any more.
 
         Raises:
             NotOurs, ContainerGone.
         """
-        self._check_ours(container)
+        self._thaw(self._inspect_ours(container))
         try:
             with self._translated(f"kill {container[:20]}"):
                 self._api().kill(container, signal="KILL")
@@ -256,11 +256,18 @@ class Engine:
     def destroy(self, container: str, *, ended: bool = False, wait_s: float = KILL_WAIT_S) -> None:
         """kill → wait → remove → seen absent; for one of our containers by id or name. Gone already is fine.
 
-        `ended`: its first process was seen to end, so the kill is left out unless the engine does not notice.
+        `ended`: its first process was seen to end, so the kill is left out unless the engine does not notice. A step that
+        failed may have taken effect all the same: everything is tried once more, unless the engine hangs.
 
         Raises:
             NotOurs; EngineTimeout, EngineUnreachable, EngineRefused, EngineConnectionLost: it may still exist.
         """
+        try:
+            self._end_and_remove(container, ended=ended, wait_s=wait_s)
+        except (EngineRefused, EngineConnectionLost):
+            self._end_and_remove(container, ended=ended, wait_s=wait_s)
+
+    def _end_and_remove(self, container: str, *, ended: bool, wait_s: float) -> None:
         try:
             if not (ended and self._ends(container)) and self.kill(container):
                 self.wait(container, timeout_s=wait_s)
@@ -283,10 +290,22 @@ class Engine:
         return True
 
     def _check_ours(self, container: str) -> None:
-        if container in self._ours:
-            return
-        if labels.HOME not in (self.inspect(container)["Config"].get("Labels") or {}):
+        if container not in self._ours:
+            self._inspect_ours(container)
+
+    def _inspect_ours(self, container: str) -> dict[str, Any]:
+        found = self.inspect(container)
+        if labels.HOME not in (found["Config"].get("Labels") or {}):
             raise NotOurs(f"container {container[:20]} does not carry Cloche's labels; it was left alone.")
+        return found
+
+    def _thaw(self, found: Mapping[str, Any]) -> None:
+        state = found.get("State") or {}
+        if state.get("Paused"):
+            with contextlib.suppress(EngineRefused), self._translated(f"unpause {found['Id'][:20]}"):
+                self._api().unpause(found["Id"])
+        if state.get("Pid"):
+            freezer.thaw(int(state["Pid"]), str(found["Id"]))
 
     # images
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from engine import ids
 from engine.errors import PolicyMismatch, SandboxUnavailable
 from engine.points import reached
-from engine.sandbox import labels, readback, uids
+from engine.sandbox import labels, readback, remains, uids
 from engine.sandbox.exchange import HostLink
 from engine.sandbox.place import Intent, Place, boot_id, container_name
 from engine.sandbox.policy import CellPolicy, Kind
@@ -107,6 +107,7 @@ class Launch:
         except SandboxUnavailable:
             self._asked_engine = False  # refused before anything was made
             raise
+        self.place.keep_container(self.container)
         reached("cell.created")
         found = readback.differences(self.wish.claimed.container(**self._variable()), engine.inspect(self.container))
         if found:
@@ -149,7 +150,7 @@ class Launch:
         return frozenset(int(one.labels[labels.UID]) for one in listed if one.labels[labels.UID].isdigit())
 
     def destroy(self, *, ended: bool = False) -> None:
-        """kill → wait → remove → seen absent; also a container whose creation was never answered.
+        """kill → wait → remove → seen absent, and no process left of it; also a container whose creation was never answered.
 
         `ended`: its first process was seen to end.
 
@@ -158,6 +159,7 @@ class Launch:
         """
         if self._asked_engine:
             self._sandbox.engine.destroy(self.container or self.name, ended=ended)
+            remains.end(self.container)
             reached("cell.removed")
 
     def release(self, *, gone: bool) -> None:

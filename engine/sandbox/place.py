@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import fcntl
 import os
-from contextlib import suppress
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from engine.files import is_locked, make_directory, remove_tree, storage, write_all
+from engine.files import is_locked, make_directory, read_regular, remove_tree, storage, write_all
 
 RECORD = "cell.json"
+CONTAINER = "container"
+"""Holds the container's id, once the engine gave one: what is left of a container that is not listed is found by it."""
+
+_CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
 
 
 class Intent(BaseModel):
@@ -81,6 +85,15 @@ class Place:
             aside.rename(path)
         return cls(path, intent, descriptor)
 
+    def keep_container(self, container: str) -> None:
+        """Write the container's id down. Not synced, as the intent is not.
+
+        Raises:
+            StorageFull, EngineFailure: as `files.storage`.
+        """
+        with storage(self.path):
+            (self.path / CONTAINER).write_text(container, encoding="ascii")
+
     def remove(self) -> None:
         """The cell is proven gone: so is its directory."""
         remove_tree(self.path)
@@ -96,11 +109,27 @@ def owned(path: Path) -> bool:
     return (path / RECORD).exists() and is_locked(path / RECORD)
 
 
+def container_of(path: Path) -> str:
+    """Id of the container that was made for the cell of this directory; "" when none is known."""
+    try:
+        text = read_regular(path / CONTAINER).decode("ascii", "replace")
+    except OSError:
+        return ""
+    return text if _CONTAINER_ID.fullmatch(text) else ""
+
+
+def intent_of(path: Path) -> Intent | None:
+    """What a cell's directory announces; None when there is nothing readable, or another version's."""
+    try:
+        return Intent.model_validate_json(read_regular(path / RECORD))
+    except (OSError, ValueError):
+        return None
+
+
 def held_by(home: Path, pid: int) -> tuple[str, ...]:
     """Ids of the cells that a process opened and has not ended, sorted. What cannot be read is left out."""
     found = []
     for path in sorted((home / "cells").glob(f"*/{RECORD}")):
-        with suppress(OSError, ValueError):
-            intent = Intent.model_validate_json(path.read_bytes())
-            found += [intent.cell] if intent.owner_pid == pid else []
+        intent = intent_of(path.parent)
+        found += [intent.cell] if intent is not None and intent.owner_pid == pid else []
     return tuple(found)

@@ -1,7 +1,8 @@
 """Cells without an owner, ended: works from the engine's list of labels, never from memory.
 
 A cell of this home whose `cell.json` nobody has locked belongs to a dead process; one past its expiry belongs to nobody
-whatever its owner says. Both are killed, waited for, removed and seen absent. Other homes' cells are not looked at.
+whatever its owner says. Both are killed, waited for, removed and seen absent, with every process that carries the container's
+id, and the uid is free again. Other homes' cells are not looked at.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import TYPE_CHECKING, Literal
 from engine import ids, log
 from engine.errors import SandboxError
 from engine.files import Locked, lock, remove_tree
-from engine.sandbox import labels
+from engine.sandbox import labels, remains, uids
 from engine.sandbox.docker import Container
-from engine.sandbox.place import RECORD, cells_directory, owned
+from engine.sandbox.place import RECORD, cells_directory, container_of, intent_of, owned
 
 if TYPE_CHECKING:
     from engine.sandbox.service import Sandbox
@@ -37,7 +38,9 @@ class Reaped:
 
 @dataclass(frozen=True)
 class ListedCell:
-    """One cell of this home: in the engine's list, on disk, or both."""
+    """One cell of this home: in the engine's list, on disk, or both. `state` is the engine's word, or `no container`, with the
+    number of processes where some live on without it.
+    """
 
     cell_id: str
     container: str
@@ -65,9 +68,12 @@ def list_cells(sandbox: Sandbox) -> list[ListedCell]:
             owned=bool(cell_id) and owned(path),
             expired=_expired(sandbox, container),
         )
-    for path in _directories(sandbox):
-        if path.name not in found:
-            found[path.name] = ListedCell(path.name, "", "", "no container", owned(path), False)
+    unlisted = {path: container_of(path) for path in _directories(sandbox) if path.name not in found}
+    processes = remains.find(unlisted.values())
+    for path, identity in unlisted.items():
+        living = len(processes.get(identity, ()))
+        state = f"no container, {living} processes" if living else "no container"
+        found[path.name] = ListedCell(path.name, identity if living else "", "", state, owned(path), False)
     return [found[name] for name in sorted(found)]
 
 
@@ -85,8 +91,9 @@ def reap(sandbox: Sandbox) -> list[Reaped]:
             reaped.append(one)
     alive = {container.labels.get(labels.CELL, "") for container in _containers(sandbox)}
     for path in _directories(sandbox):
-        if path.name.lstrip(".") not in alive and _remove_directory(sandbox, path):
-            reaped.append(Reaped(path.name, "", "leftover_directory"))
+        one = _reap_directory(sandbox, path) if path.name.lstrip(".") not in alive else None
+        if one is not None:
+            reaped.append(one)
     for item in reaped:
         log.info("cell.reaped", cell=item.cell_id, why=item.why, problem=item.problem)
     return reaped
@@ -107,24 +114,33 @@ def _reap_container(sandbox: Sandbox, container: Container) -> Reaped | None:
         why: Literal["owner_dead", "expired"] = "expired" if expired else "owner_dead"
         try:
             sandbox.engine.destroy(container.id)
+            remains.end(container.id)
         except SandboxError as error:
             return Reaped(cell_id, container.id, why, error.message)
+        uid = container.labels.get(labels.UID, "")
+        uids.clear(int(uid) if uid.isdigit() else 0, cell_id)
         if known:
             remove_tree(path)
     return Reaped(cell_id, container.id, why)
 
 
-def _remove_directory(sandbox: Sandbox, path: Path) -> bool:
+def _reap_directory(sandbox: Sandbox, path: Path) -> Reaped | None:
     """Remove a directory that no process owns and no container belongs to; a very young one may be in the making."""
     age_s = sandbox.clock.now().timestamp() - path.stat().st_mtime
     if not (path / RECORD).exists() and age_s < NEW_S:
-        return False
+        return None
+    identity, intent = container_of(path), intent_of(path)
     try:
         with lock(path / RECORD, wait=False):
+            remains.end(identity)
+            if intent is not None:
+                uids.clear(intent.uid, intent.cell)
             remove_tree(path)
     except Locked:
-        return False
-    return True
+        return None
+    except SandboxError as error:
+        return Reaped(path.name, identity, "leftover_directory", error.message)
+    return Reaped(path.name, "", "leftover_directory")
 
 
 def _containers(sandbox: Sandbox) -> tuple[Container, ...]:

@@ -44,6 +44,18 @@ class Claim:
         os.close(self._descriptor)
 
 
+def clear(uid: int, cell_id: str, *, directories: tuple[Path, ...] = ()) -> None:
+    """Give a dead owner's uid back: its cell is proven gone. One that is held, or that names another cell, is left alone."""
+    if not FIRST <= uid < FIRST + COUNT:
+        return  # from a file or label that somebody else may have written
+    with directory_for_claims(directories or DIRECTORIES) as directory:
+        descriptor = _try(directory / str(uid)) if (directory / str(uid)).exists() else None
+        if descriptor is not None:
+            if os.pread(descriptor, 64, 0) == cell_id.encode():
+                os.ftruncate(descriptor, 0)
+            os.close(descriptor)
+
+
 @contextmanager
 def directory_for_claims(candidates: tuple[Path, ...] = DIRECTORIES) -> Iterator[Path]:
     """The first directory that is there or can be made, usable by every user of the machine."""

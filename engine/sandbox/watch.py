@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import signal
 import threading
 
 from engine import log
@@ -16,6 +17,7 @@ from engine.clock import Clock
 from engine.errors import SandboxError
 from engine.sandbox.cgroup import Cgroup, Counters
 from engine.sandbox.docker import ContainerGone, Engine
+from engine.sandbox.freezer import thaw
 
 POLL_S = 0.05
 """Between two looks at the counters; a cgroup disappears within milliseconds of its last process."""
@@ -31,6 +33,7 @@ class Watch:
         self._engine = engine
         self._clock = clock
         self._container = container
+        self._pid = pid
         self.cgroup = Cgroup.find(pid, container) if pid > 0 else None
         self._pidfd = self._open(pid)
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -73,17 +76,33 @@ class Watch:
             os.eventfd_write(self._wake, 1)
 
     def kill(self, reason: str) -> None:
-        """Kill it now and record it as ours, if it still ran.
+        """Kill it now and record it as ours, if it still ran; where the engine does not, its first process is killed from here.
 
         Raises:
-            SandboxError: the engine did not do it.
+            SandboxError: the engine did not do it. No program goes on all the same, if its first process is visible here and
+                may be killed; the container is left.
         """
         with self._kill_lock:
             if self.gone.is_set() or self.killed:
                 return
-            with contextlib.suppress(ContainerGone):
-                if self._engine.kill(self._container):
+            try:
+                with contextlib.suppress(ContainerGone):
+                    if self._engine.kill(self._container):
+                        self.killed = reason
+            except SandboxError:
+                if self._kill_first_process():
                     self.killed = reason
+                raise
+
+    def _kill_first_process(self) -> bool:
+        if self._pidfd is None:
+            return False
+        thaw(self._pid, self._container)
+        try:
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+        except OSError:
+            return False
+        return True
 
     def sample(self) -> None:
         """Look at the counters now."""
