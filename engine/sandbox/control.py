@@ -32,9 +32,7 @@ CAPABILITIES = ("SYS_ADMIN", "SYS_PTRACE", "NET_ADMIN", "NET_RAW")
 """Beside an engine's usual ones. Not `privileged`: where the engine itself lacks a capability, that cannot start."""
 
 MORE_CAPABILITIES = (
-    "BPF",
     "DAC_READ_SEARCH",
-    "PERFMON",
     "SYSLOG",
     "SYS_BOOT",
     "SYS_MODULE",

@@ -59,6 +59,8 @@ MASKED_PATHS = (
     "/sys/firmware",
     # With a cgroup namespace of its own on cgroup v1, runc 1.1 leaves the tmpfs that holds the hierarchies writable.
     "/sys/fs/cgroup",
+    # An engine mounts it writable for all, also with IPC "none": a file made there is a queue that nothing of a cell bounds.
+    "/dev/mqueue",
 )
 READ_ONLY_PATHS = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 

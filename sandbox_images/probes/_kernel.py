@@ -14,6 +14,8 @@ HERE = Path(__file__).parent
 class NothingFound(Exception):
     """There was nothing to take: what protects is that it is not there."""
 
+    cause = "NothingFound"
+
 
 class Mixed(Exception):
     """Several ways were tried, and stopped by different causes."""

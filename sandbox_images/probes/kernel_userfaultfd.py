@@ -1,20 +1,16 @@
 """Open userfaultfd."""
 
-import ctypes
 import os
+
+from _kernel import call
 
 GROUP = "kernel"
 EXPECT = "EPERM"
-WHY = "A favourite of kernel exploits."
+WHY = "It stops the kernel in the middle of a copy; a favourite of exploits."
 
-SYS_USERFAULTFD = 323
+USERFAULTFD, USER_MODE_ONLY = 323, 1
 
 
 def attempt() -> str:
-    libc = ctypes.CDLL(None, use_errno=True)
-    descriptor = libc.syscall(SYS_USERFAULTFD, 0)
-    if descriptor >= 0:
-        os.close(descriptor)
-        return "opened userfaultfd"
-    number = ctypes.get_errno()
-    raise OSError(number, os.strerror(number))
+    os.close(call(USERFAULTFD, USER_MODE_ONLY))
+    return "opened userfaultfd"

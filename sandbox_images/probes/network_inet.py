@@ -3,7 +3,7 @@
 import socket
 
 GROUP = "network"
-EXPECT = "EPERM"
+EXPECT = {"runc": "EPERM"}
 WHY = "Without a socket nothing can be sent, whatever interface exists."
 
 

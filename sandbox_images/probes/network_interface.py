@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+from _kernel import NothingFound
+
 GROUP = "network"
-EXPECT = "LookupError"
+EXPECT = "NothingFound"
 WHY = "No interface, no way out, even if a socket could be made."
 
 
@@ -11,5 +13,5 @@ def attempt() -> str:
     lines = Path("/proc/net/dev").read_text().splitlines()[2:]
     found = sorted({line.partition(":")[0].strip() for line in lines} - {"lo"})
     if not found:
-        raise LookupError("only loopback")
+        raise NothingFound("only loopback")
     return f"found {', '.join(found)}"

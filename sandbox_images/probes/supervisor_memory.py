@@ -1,15 +1,16 @@
-"""Open the memory and the descriptors of PID 1."""
+"""Open the memory of PID 1."""
 
 import os
+from functools import partial
+
+from _kernel import any_of, opened
 
 GROUP = "supervisor"
 EXPECT = "EACCES"
-WHY = "The supervisor holds the exchange."
+WHY = "The supervisor holds the nonce and the exchange."
+
+PATHS = ("/proc/1/mem", "/proc/1/task/1/mem")
 
 
 def attempt() -> str:
-    try:
-        os.close(os.open("/proc/1/mem", os.O_RDONLY))
-        return "opened /proc/1/mem"
-    except OSError:
-        return f"listed {len(os.listdir('/proc/1/fd'))} descriptors of PID 1"
+    return f"opened {any_of((path, partial(opened, path, os.O_RDWR)) for path in PATHS)}"

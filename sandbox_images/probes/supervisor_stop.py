@@ -1,4 +1,4 @@
-"""Send a signal to PID 1."""
+"""Stop PID 1."""
 
 import os
 import signal
@@ -9,5 +9,5 @@ WHY = "A stopped supervisor keeps no deadline."
 
 
 def attempt() -> str:
-    os.kill(1, signal.SIGCONT)
-    return "signalled PID 1"
+    os.kill(1, signal.SIGSTOP)
+    return "sent SIGSTOP to PID 1"

@@ -1,7 +1,8 @@
 """Read a file of the host by its absolute path."""
 
-import json
 from pathlib import Path
+
+from _kernel import parameter
 
 GROUP = "files"
 EXPECT = "ENOENT"
@@ -9,5 +10,5 @@ WHY = "The host file system is not in the cell."
 
 
 def attempt() -> str:
-    planted = json.loads((Path(__file__).parent / "parameters.json").read_text())["host_file"]
+    planted = parameter("host_file")
     return f"read {len(Path(planted).read_bytes())} bytes of {planted}"

@@ -2,15 +2,17 @@
 
 import os
 
+from _kernel import NothingFound
+
 GROUP = "environment"
-EXPECT = "LookupError"
+EXPECT = "NothingFound"
 WHY = "Credentials travel in environments."
 
-ALLOWED = {"PATH", "PYTHONHASHSEED", "TZ", "LANG", "LC_ALL", "LC_CTYPE", "HOME", "HOSTNAME", "PYTEST_CURRENT_TEST"}
+ALLOWED = {"PATH", "PYTHONHASHSEED", "TZ", "LANG", "LC_ALL", "LC_CTYPE", "HOME", "HOSTNAME"}
 
 
 def attempt() -> str:
     found = sorted(set(os.environ) - ALLOWED)
     if not found:
-        raise LookupError("only the allow-list")
+        raise NothingFound("only the allow-list")
     return f"found {', '.join(found)}"

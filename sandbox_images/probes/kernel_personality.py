@@ -1,0 +1,14 @@
+"""Switch the randomising of addresses off."""
+
+from _kernel import call
+
+GROUP = "kernel"
+EXPECT = "EPERM"
+WHY = "Attacks on memory become exact."
+
+PERSONALITY, ADDR_NO_RANDOMIZE = 135, 0x0040000
+
+
+def attempt() -> str:
+    call(PERSONALITY, ADDR_NO_RANDOMIZE)
+    return "switched it off"
