@@ -15,7 +15,7 @@ PEERS := .cache/peers
 PYTEST_ARGS ?= -n 2 --dist loadfile
 CODE := engine cli sandbox_images tests examples .ci
 
-.PHONY: help setup engine engine-status engine-stop image demo check docs test peers bench bench-check chaos lock clean
+.PHONY: help setup engine engine-status engine-stop gvisor gvisor-engine image demo check docs test peers bench bench-check chaos lock clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)$$/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -33,8 +33,14 @@ engine: $(READY) ## a Docker engine: the one that answers, or a private one if n
 engine-status: $(READY) ## whether an engine answers, and whose it is
 	@$(PY) .ci/engine.py status
 
-engine-stop: $(READY) ## stop the engine that `make engine` started, and no other
-	@$(PY) .ci/engine.py stop
+engine-stop: $(READY) ## stop the engines that `make` started, and no other
+	@status=0; $(PY) .ci/engine.py stop second || status=1; $(PY) .ci/engine.py stop || status=1; exit $$status
+
+gvisor: engine ## install runsc and add it to the engine that `make engine` started; any other is left alone
+	@$(PY) .ci/engine.py gvisor
+
+gvisor-engine: $(READY) ## a second engine that has gVisor, for the tests of cells
+	@$(PY) .ci/engine.py start second
 
 image: engine ## the image of cells, built once; from current versions, and says so, where locked ones are gone
 	@$(VENV)/bin/cloche image build --fallback
@@ -46,14 +52,14 @@ check: $(READY) ## format, lint, types, import layers and the tests that need no
 	$(VENV)/bin/ruff format --check $(CODE)
 	$(VENV)/bin/ruff check $(CODE)
 	$(VENV)/bin/mypy
-	$(VENV)/bin/mypy .ci/engine.py
+	MYPYPATH=.ci $(VENV)/bin/mypy .ci/*.py
 	$(VENV)/bin/lint-imports
 	$(PY) -m pytest tests/unit tests/contract $(PYTEST_ARGS)
 
 docs: $(READY) ## render the reference pages that come from the code
 	@$(PY) -m cli.reference --write
 
-test: image ## the whole suite, containers included
+test: image gvisor-engine ## the whole suite, containers included, cells under runc and under gVisor
 	@$(PY) -m pytest tests $(PYTEST_ARGS)
 
 peers: $(PEERS)/.ready ## DBOS and LangGraph in an environment of their own, for the benchmarks

@@ -18,9 +18,11 @@ SCRIPT = Path(__file__).parents[2] / ".ci" / "engine.py"
 
 @dataclass
 class PrivateEngine:
-    """Started by the script that `make` uses."""
+    """Started by the script that `make` uses; with gVisor if it is `second`, whose program `runsc` may name."""
 
     root: Path
+    second: bool = False
+    runsc: Path | None = None
 
     @property
     def host(self) -> str:
@@ -30,9 +32,10 @@ class PrivateEngine:
     def call(self, verb: str) -> None:
         """Have the script do something: `start`, `stop`."""
         inherited = {name: value for name, value in os.environ.items() if name != "DOCKER_HOST"}
+        program = {} if self.runsc is None else {"CLOCHE_ENGINE_RUNSC": str(self.runsc)}
         subprocess.run(
-            [sys.executable, str(SCRIPT), verb],
-            env={**inherited, "CLOCHE_ENGINE_ROOT": str(self.root)},
+            [sys.executable, str(SCRIPT), verb, *(["second"] if self.second else [])],
+            env={**inherited, "CI": "true", "CLOCHE_ENGINE_ROOT": str(self.root), **program},
             check=True,
             capture_output=True,
             timeout=120,
@@ -44,9 +47,9 @@ class PrivateEngine:
 
 
 @contextmanager
-def private_engine() -> Iterator[PrivateEngine]:
-    """Started, and gone afterwards with all it had."""
-    engine = PrivateEngine(Path(tempfile.mkdtemp(prefix="ce-", dir="/tmp")))
+def private_engine(*, gvisor: bool = False, runsc: Path | None = None) -> Iterator[PrivateEngine]:
+    """Started, and gone afterwards with all it had. With `gvisor` it has the runtime `runsc`: the installed one, or this program."""
+    engine = PrivateEngine(Path(tempfile.mkdtemp(prefix="ce-", dir="/tmp")), gvisor, runsc)
     try:
         engine.call("start")
         yield engine

@@ -2,109 +2,34 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
-import docker
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / ".ci" / "engine.py"
+from tests.helpers.engine_script import ScriptedEngine, gone, left_running, wait_until
 
 pytestmark = pytest.mark.sandbox
 
 
-class Engine:
-    """The script with a root of its own, short enough for the unix addresses below it."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.address = f"unix://{root}/docker.sock"
-
-    def call(self, verb: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        inherited = {name: value for name, value in os.environ.items() if name != "DOCKER_HOST"}
-        return subprocess.run(
-            [sys.executable, str(SCRIPT), verb],
-            env={**inherited, "CLOCHE_ENGINE_ROOT": str(self.root), **environment},
-            capture_output=True,
-            text=True,
-            timeout=100,
-        )
-
-    def pid(self) -> int:
-        return int(json.loads((self.root / "run" / "engine.json").read_text())["pid"])
-
-    def processes(self) -> list[str]:
-        """Command lines of everything alive that names our root."""
-        found = []
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit() and int(entry.name) != os.getpid():
-                try:
-                    line = (entry / "cmdline").read_bytes()
-                except OSError:
-                    continue
-                if f"{self.root}/".encode() in line:
-                    found.append(line.replace(b"\0", b" ").decode())
-        return found
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = 10.0) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        os.sched_yield()
-    return True
-
-
-def gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
-    except OSError:
-        return True
-
-
 @pytest.fixture
-def engine() -> Iterator[Engine]:
+def engine() -> Iterator[ScriptedEngine]:
     root = Path(tempfile.mkdtemp(prefix="ce-", dir="/tmp"))
-    engine = Engine(root)
+    engine = ScriptedEngine(root)
     yield engine
     engine.call("stop")
     shutil.rmtree(root)
 
 
-@contextmanager
-def left_running(engine: Engine) -> Iterator[int]:
-    """Host pid of a labelled container's program that ignores SIGTERM; the host's own files stand in for an image."""
-    empty = io.BytesIO()
-    tarfile.open(fileobj=empty, mode="w").close()
-    client = docker.DockerClient(base_url=engine.address, timeout=30)
-    try:
-        client.api.import_image_from_data(empty.getvalue(), repository="empty")
-        container = client.containers.create(
-            "empty",
-            ["/bin/sleep", "1000"],
-            network_mode="none",
-            labels={"io.cloche.home": "test"},
-            volumes={path: {"bind": path, "mode": "ro"} for path in ("/bin", "/lib", "/lib64", "/usr")},
-        )
-        container.start()
-        yield client.api.inspect_container(container.id)["State"]["Pid"]
-    finally:
-        client.close()
-
-
-def test_start_brings_up_an_engine_where_there_was_nothing(engine: Engine) -> None:
+def test_start_brings_up_an_engine_where_there_was_nothing(engine: ScriptedEngine) -> None:
     started = engine.call("start")
     assert started.returncode == 0, started.stderr
     status = engine.call("status")
@@ -112,7 +37,7 @@ def test_start_brings_up_an_engine_where_there_was_nothing(engine: Engine) -> No
     assert f"pid {engine.pid()}" in status.stdout
 
 
-def test_a_second_start_leaves_the_first_engine_as_it_is(engine: Engine) -> None:
+def test_a_second_start_leaves_the_first_engine_as_it_is(engine: ScriptedEngine) -> None:
     engine.call("start")
     record = (engine.root / "run" / "engine.json").read_bytes()
     again = engine.call("start")
@@ -121,10 +46,10 @@ def test_a_second_start_leaves_the_first_engine_as_it_is(engine: Engine) -> None
     assert (engine.root / "run" / "engine.json").read_bytes() == record
 
 
-def test_start_touches_nothing_where_another_engine_answers(engine: Engine) -> None:
+def test_start_touches_nothing_where_another_engine_answers(engine: ScriptedEngine) -> None:
     engine.call("start")
     other = Path(tempfile.mkdtemp(prefix="ce-", dir="/tmp"))
-    bystander = Engine(other)
+    bystander = ScriptedEngine(other)
     assert bystander.call("start", DOCKER_HOST=engine.address).returncode == 0
     assert list(other.iterdir()) == []
     stopped = bystander.call("stop", DOCKER_HOST=engine.address)
@@ -133,14 +58,14 @@ def test_start_touches_nothing_where_another_engine_answers(engine: Engine) -> N
     other.rmdir()
 
 
-def test_start_refuses_a_named_engine_that_does_not_answer_and_starts_none(engine: Engine) -> None:
+def test_start_refuses_a_named_engine_that_does_not_answer_and_starts_none(engine: ScriptedEngine) -> None:
     refused = engine.call("start", DOCKER_HOST=f"unix://{engine.root}/absent.sock")
     assert refused.returncode == 1
     assert "unset DOCKER_HOST" in refused.stderr
     assert list(engine.root.iterdir()) == []
 
 
-def test_start_copes_with_an_engine_that_was_killed(engine: Engine) -> None:
+def test_start_copes_with_an_engine_that_was_killed(engine: ScriptedEngine) -> None:
     engine.call("start")
     first = engine.pid()
     os.kill(first, signal.SIGKILL)
@@ -151,7 +76,7 @@ def test_start_copes_with_an_engine_that_was_killed(engine: Engine) -> None:
     assert engine.call("status").returncode == 0
 
 
-def test_start_ends_the_containers_of_a_killed_engine_without_their_ten_seconds(engine: Engine) -> None:
+def test_start_ends_the_containers_of_a_killed_engine_without_their_ten_seconds(engine: ScriptedEngine) -> None:
     engine.call("start")
     with left_running(engine) as program:
         killed = engine.pid()
@@ -165,7 +90,7 @@ def test_start_ends_the_containers_of_a_killed_engine_without_their_ten_seconds(
     assert time.monotonic() - begun < 8
 
 
-def test_stop_ends_cells_at_once(engine: Engine) -> None:
+def test_stop_ends_cells_at_once(engine: ScriptedEngine) -> None:
     engine.call("start")
     with left_running(engine) as program:
         begun = time.monotonic()
@@ -175,7 +100,7 @@ def test_stop_ends_cells_at_once(engine: Engine) -> None:
     assert time.monotonic() - begun < 8
 
 
-def test_stop_after_the_engine_was_killed_ends_what_it_left(engine: Engine) -> None:
+def test_stop_after_the_engine_was_killed_ends_what_it_left(engine: ScriptedEngine) -> None:
     engine.call("start")
     with left_running(engine) as program:
         os.kill(engine.pid(), signal.SIGKILL)
@@ -186,7 +111,7 @@ def test_stop_after_the_engine_was_killed_ends_what_it_left(engine: Engine) -> N
     assert str(engine.root) not in Path("/proc/self/mountinfo").read_text()
 
 
-def test_start_copes_with_pid_files_that_name_living_strangers(engine: Engine) -> None:
+def test_start_copes_with_pid_files_that_name_living_strangers(engine: ScriptedEngine) -> None:
     containerd = engine.root / "run" / "exec" / "containerd"
     containerd.mkdir(parents=True)
     (containerd / "containerd.pid").write_text(str(os.getpid()))
@@ -197,7 +122,7 @@ def test_start_copes_with_pid_files_that_name_living_strangers(engine: Engine) -
     assert engine.pid() != os.getpid()
 
 
-def test_start_says_what_the_engine_said_when_it_does_not_come_up(engine: Engine) -> None:
+def test_start_says_what_the_engine_said_when_it_does_not_come_up(engine: ScriptedEngine) -> None:
     (engine.root / "data").write_text("a file where a directory belongs")
     (engine.root / "run").mkdir()
     failed = engine.call("start")
@@ -206,7 +131,7 @@ def test_start_says_what_the_engine_said_when_it_does_not_come_up(engine: Engine
     assert engine.processes() == []
 
 
-def test_start_refuses_an_engine_that_hangs_and_stop_ends_it(engine: Engine) -> None:
+def test_start_refuses_an_engine_that_hangs_and_stop_ends_it(engine: ScriptedEngine) -> None:
     engine.call("start")
     hung = engine.pid()
     os.kill(hung, signal.SIGSTOP)
@@ -223,7 +148,7 @@ def test_start_refuses_an_engine_that_hangs_and_stop_ends_it(engine: Engine) -> 
             os.kill(hung, signal.SIGCONT)
 
 
-def test_stop_leaves_no_process_no_mount_and_no_record(engine: Engine) -> None:
+def test_stop_leaves_no_process_no_mount_and_no_record(engine: ScriptedEngine) -> None:
     engine.call("start")
     stopped = engine.call("stop")
     assert stopped.returncode == 0, stopped.stderr
@@ -233,7 +158,7 @@ def test_stop_leaves_no_process_no_mount_and_no_record(engine: Engine) -> None:
     assert engine.call("status").returncode == 1
 
 
-def test_stop_never_ends_a_process_that_took_over_the_recorded_pid(engine: Engine) -> None:
+def test_stop_never_ends_a_process_that_took_over_the_recorded_pid(engine: ScriptedEngine) -> None:
     (engine.root / "run").mkdir()
     stranger = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:

@@ -1,0 +1,90 @@
+"""The script behind `make engine`, with a root of its own, and a container in the engine that it started."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import docker
+
+SCRIPT = Path(__file__).parents[2] / ".ci" / "engine.py"
+
+
+class ScriptedEngine:
+    """The script with a root of its own, short enough for the unix addresses below it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.address = f"unix://{root}/docker.sock"
+
+    def call(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        inherited = {name: value for name, value in os.environ.items() if name != "DOCKER_HOST"}
+        return subprocess.run(
+            [sys.executable, str(SCRIPT), *words],
+            env={**inherited, "CLOCHE_ENGINE_ROOT": str(self.root), **environment},
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+
+    def pid(self) -> int:
+        return int(json.loads((self.root / "run" / "engine.json").read_text())["pid"])
+
+    def processes(self) -> list[str]:
+        """Command lines of everything alive that names our root."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and int(entry.name) != os.getpid():
+                try:
+                    line = (entry / "cmdline").read_bytes()
+                except OSError:
+                    continue
+                if f"{self.root}/".encode() in line:
+                    found.append(line.replace(b"\0", b" ").decode())
+        return found
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float = 10.0) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        os.sched_yield()
+    return True
+
+
+def gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+@contextmanager
+def left_running(engine: ScriptedEngine, *, runtime: str = "runc") -> Iterator[int]:
+    """Host pid of a labelled container's program that ignores SIGTERM; the host's own files stand in for an image."""
+    empty = io.BytesIO()
+    tarfile.open(fileobj=empty, mode="w").close()
+    client = docker.DockerClient(base_url=engine.address, timeout=30)
+    try:
+        client.api.import_image_from_data(empty.getvalue(), repository="empty")
+        container = client.containers.create(
+            "empty",
+            ["/bin/sleep", "1000"],
+            network_mode="none",
+            runtime=runtime,
+            labels={"io.cloche.home": "test"},
+            volumes={path: {"bind": path, "mode": "ro"} for path in ("/bin", "/lib", "/lib64", "/usr")},
+        )
+        container.start()
+        yield client.api.inspect_container(str(container.id))["State"]["Pid"]
+    finally:
+        client.close()
