@@ -270,7 +270,7 @@ class Engine:
     def _end_and_remove(self, container: str, *, ended: bool, wait_s: float) -> None:
         try:
             if not (ended and self._ends(container)) and self.kill(container):
-                self.wait(container, timeout_s=wait_s)
+                self.wait(container, timeout_s=min(wait_s, self.timeout_s))
             reached("cell.killed")
             self.remove(container)
         except ContainerGone:

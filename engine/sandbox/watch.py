@@ -26,6 +26,10 @@ ASK_S = 0.5
 """Between two questions to the engine, where the first process cannot be seen from here."""
 
 
+DYING_S = 2.0
+"""From a SIGKILL of our own to the end of the first process, before nobody waits for it any more."""
+
+
 class Watch:
     """Watches one running container. `gone` is set when its first process has ended, `counters` hold the highest values seen."""
 
@@ -102,6 +106,9 @@ class Watch:
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
         except OSError:
             return False
+        dying = select.poll()
+        dying.register(self._pidfd, select.POLLIN)
+        dying.poll(DYING_S * 1000)
         return True
 
     def sample(self) -> None:
