@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from engine.sandbox.cgroup import LimitsInForce
 from engine.sandbox.policy import INBOX, OUTBOX, CellPolicy
+from engine.sandbox.segments import outgoing_paths
 
 VERSION = 1
 _CAPABILITY_BITS = {"CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "KILL": 5, "SETGID": 6, "SETUID": 7}  # capabilities(7)
@@ -34,10 +36,14 @@ MUST_FAIL = (
 MUST_FAIL_BY_SECCOMP = ("socket_inet", "socket_inet6", "socket_netlink")
 """gVisor has these families without a network behind them; what counts there is that no interface but lo exists."""
 
-_WRITABLE = {"/tmp", OUTBOX, "/dev", "/dev/pts", "/proc"}
+_SEGMENTS = tuple(str(path) for path in outgoing_paths(Path(OUTBOX)))
+_WRITABLE = {*_SEGMENTS, "/proc"}
+_WRITABLE_RUNSC = {"/dev", "/dev/pts", "/dev/mqueue"}
+"""gVisor's own, in its memory, which counts as the cell's; it honours no read-only or masked path."""
+
 _KNOWN = re.compile(
     r"/|/(proc|sys)(/.*)?|/dev(/(pts|mqueue))?|/etc/(hosts|hostname|resolv\.conf)|"
-    + "|".join(re.escape(path) for path in (INBOX, OUTBOX))
+    + "|".join(re.escape(path) for path in (INBOX, OUTBOX, *_SEGMENTS))
 )
 
 
@@ -117,9 +123,11 @@ def _mounts(mounts: list[Mapping[str, Any]], policy: CellPolicy) -> Iterator[str
     tmpfs = dict(policy.tmpfs)
     for point, options in tmpfs.items():
         yield from _tmpfs(point, options, by_point.get(point), policy)
-    for point in ("/", INBOX, OUTBOX):
+    for point in ("/", INBOX, OUTBOX, *_SEGMENTS):
         if point not in by_point:
             yield f"nothing is mounted at {point}"
+    own = _WRITABLE_RUNSC if policy.runtime == "runsc" else set()
+    allowed = _WRITABLE | own | set(tmpfs)
     for mount in mounts:
         point, writable = mount["point"], "ro" not in mount["options"]
         # an overmount hides what is below; only the last one at a point is seen
@@ -127,10 +135,10 @@ def _mounts(mounts: list[Mapping[str, Any]], policy: CellPolicy) -> Iterator[str
             continue
         if not _KNOWN.fullmatch(point) and point not in tmpfs:
             yield f"{point[:80]} is mounted and should not be"
-        elif writable and point not in _WRITABLE and point not in tmpfs and not _masked(point, mount, policy):
+        elif writable and point not in allowed and not _masked(point, mount, policy):
             yield f"{point[:80]} is writable"
     for path in policy.read_only_paths:
-        if path in by_point and "ro" not in by_point[path]["options"]:
+        if path in by_point and path not in own and "ro" not in by_point[path]["options"]:
             yield f"{path} is writable"
     if policy.runtime == "runc" and "/proc/sys" not in by_point:
         yield "/proc/sys is not covered"

@@ -92,6 +92,7 @@ def _config(
         .with_paths(masked=(), read_only=())
         .with_root(read_only=False)
         .with_inbox(read_only=False)
+        .with_outbox(read_only=False)
         .with_network("host")
         .with_ipc("private", shm_bytes=64 * 1024 * 1024)
         .with_cgroup_namespace("host")

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from engine.files import sha256_hex
 from engine.sandbox.incoming import Limits
+from engine.sandbox.segments import outgoing_paths
 from engine.settings import Settings
 
 Kind = Literal["run", "gate", "probe", "trial"]
@@ -59,10 +60,12 @@ MASKED_PATHS = (
     "/sys/firmware",
     # With a cgroup namespace of its own on cgroup v1, runc 1.1 leaves the tmpfs that holds the hierarchies writable.
     "/sys/fs/cgroup",
-    # An engine mounts it writable for all, also with IPC "none": a file made there is a queue that nothing of a cell bounds.
+    # An engine mounts it writable for all, also with IPC "none": a queue made there counts against the user on the whole machine.
     "/dev/mqueue",
+    # The buffers of terminals count against nobody.
+    "/dev/pts",
 )
-READ_ONLY_PATHS = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+READ_ONLY_PATHS = ("/dev", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 
 PIDS_MARGIN = 32
 """Host pids above the guest's processes, so that exhaustion is EAGAIN in the guest and never the supervisor's."""
@@ -117,6 +120,7 @@ class CellPolicy:
     masked_paths: tuple[str, ...] = MASKED_PATHS
     read_only_paths: tuple[str, ...] = READ_ONLY_PATHS
     inbox_read_only: bool = True
+    outbox_read_only: bool = True
     extra_mounts: tuple[tuple[str, str], ...] = ()
     devices: tuple[str, ...] = ()
 
@@ -184,6 +188,10 @@ class CellPolicy:
     def with_inbox(self, *, read_only: bool) -> CellPolicy:
         """A writable or read-only host side of the exchange."""
         return replace(self, inbox_read_only=read_only)
+
+    def with_outbox(self, *, read_only: bool) -> CellPolicy:
+        """A cell's side of the exchange in which it can make files, or one of two files that are writable."""
+        return replace(self, outbox_read_only=read_only)
 
     def with_tmpfs(self, path: str, options: str) -> CellPolicy:
         """Another tmpfs, or other options for one."""
@@ -271,7 +279,12 @@ class CellPolicy:
         security = [f"seccomp={self.seccomp}"]
         if self.no_new_privileges:
             security.insert(0, "no-new-privileges")
-        mounts = [_bind(str(inbox), INBOX, self.inbox_read_only), _bind(str(outbox), OUTBOX, False)]
+        mounts = [
+            _bind(str(inbox), INBOX, self.inbox_read_only),
+            _bind(str(outbox), OUTBOX, self.outbox_read_only),
+        ]
+        if self.outbox_read_only:
+            mounts += [_bind(str(path), f"{OUTBOX}/{path.name}", False) for path in outgoing_paths(outbox)]
         return {
             "Runtime": self.runtime,
             "Privileged": self.privileged,

@@ -68,4 +68,4 @@ def _allowed(seccomp: str) -> str:
         rules = json.loads(seccomp)["syscalls"]
     except (ValueError, KeyError, TypeError):
         return "all calls"
-    return f"{sum(len(rule['names']) for rule in rules if rule['action'] == 'SCMP_ACT_ALLOW')} calls"
+    return f"{len({name for rule in rules if rule['action'] == 'SCMP_ACT_ALLOW' for name in rule['names']})} calls"

@@ -12,15 +12,12 @@ from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
-from cloche_guest.wire import FRAME_BYTES, SEGMENT_BYTES
+from cloche_guest.wire import FRAME_BYTES, SEGMENT_BYTES, SEGMENT_FILES
 
 from engine.files import storage, write_all
 from engine.sandbox.violations import violation
 
 CHUNK_BYTES = 256 * 1024
-AHEAD = 2
-"""Segments of the cell that exist at any time: the one being read and the next."""
-
 # A file system may allocate ahead of a growing file (XFS up to the size again), so twice the bound is not yet an attack.
 ALLOCATED_BYTES = 2 * SEGMENT_BYTES + 1024 * 1024
 
@@ -28,6 +25,15 @@ ALLOCATED_BYTES = 2 * SEGMENT_BYTES + 1024 * 1024
 def segment_path(directory: Path, number: int) -> Path:
     """`000001.seg`, `000002.seg`, …"""
     return directory / f"{number:06d}.seg"
+
+
+def outgoing_paths(directory: Path) -> tuple[Path, ...]:
+    """The files that the cell's segments take turns in: the one being read and the next.
+
+    Mounted one by one into a folder that is read-only in the cell, they are all that it can write on the host's disk, whoever it
+    has become inside.
+    """
+    return tuple(segment_path(directory, number) for number in range(1, SEGMENT_FILES + 1))
 
 
 def _make(path: Path, mode: int, flags: int, group: int) -> int:
@@ -95,21 +101,11 @@ class SegmentReader:
     """Gives the whole lines of `out/` one by one, without their newline."""
 
     def __init__(self, directory: Path, *, group: int) -> None:
-        self._directory = directory
-        self._group = group
-        self._made = 0
-        self._segments: deque[tuple[int, Path]] = deque()
-        for _ in range(AHEAD):
-            self._add()
+        self._segments = deque(_make(path, 0o660, os.O_RDWR, group) for path in outgoing_paths(directory))
         self._offset = 0
         self._buffer = bytearray()
         self._searched = 0
         self.bytes_read = 0
-
-    def _add(self) -> None:
-        self._made += 1
-        path = segment_path(self._directory, self._made)
-        self._segments.append((_make(path, 0o660, os.O_RDWR, self._group), path))
 
     def line(self) -> bytes | None:
         """The next whole line, or None when there is none yet.
@@ -131,7 +127,7 @@ class SegmentReader:
                 return None
 
     def _fill(self) -> bool:
-        descriptor, _ = self._segments[0]
+        descriptor = self._segments[0]
         status = os.fstat(descriptor)
         if status.st_size < self._offset:
             raise violation("segment.truncated", f"{status.st_size} bytes, {self._offset} were read")
@@ -146,18 +142,16 @@ class SegmentReader:
         return bool(chunk)
 
     def rotate(self) -> None:
-        """Leave the segment whose last line was read: remove it, make the next one but one.
+        """Leave the segment whose last line was read: its file is emptied, which is the cell's sign that it may be used again.
 
         Raises:
             ExchangeError: frame.out_of_order, something stands behind the `rotate`.
         """
-        descriptor, path = self._segments[0]
+        descriptor = self._segments[0]
         if self._buffer or os.fstat(descriptor).st_size != self._offset:
             raise violation("frame.out_of_order", "a segment goes on after its rotate")
-        self._add()
-        self._segments.popleft()
-        os.close(descriptor)
-        path.unlink(missing_ok=True)
+        os.ftruncate(descriptor, 0)
+        self._segments.rotate(-1)
         self._offset = 0
 
     @property
@@ -168,4 +162,4 @@ class SegmentReader:
     def close(self) -> None:
         """Give the descriptors back."""
         while self._segments:
-            os.close(self._segments.popleft()[0])
+            os.close(self._segments.popleft())

@@ -22,6 +22,7 @@ from engine.run.spec import RunSpec
 from engine.run.status import Status
 from engine.sandbox.cell import open_cell
 from engine.sandbox.policy import ENTRYPOINT
+from engine.sandbox.segments import outgoing_paths
 from tests.benchmarks.figures import Figure, Target, compare
 from tests.benchmarks.house import TRIVIAL
 from tests.benchmarks.rounds import interleaved
@@ -107,6 +108,8 @@ def raw_engine(app: App, root: Path) -> Iterator[Any]:
     inbox, outbox = root / "raw" / "in", root / "raw" / "out"
     for path in (inbox, outbox):
         path.mkdir(parents=True)
+    for path in outgoing_paths(outbox):
+        path.touch()
     labels = {"io.cloche.home": app.sandbox.home_id}
     body = app.sandbox.policy("run").container(image_id=image_id, inbox=inbox, outbox=outbox, labels=labels)
     body["Entrypoint"] = [*ENTRYPOINT[:-1], "-c", "pass"]

@@ -48,25 +48,23 @@ def test_a_flood_costs_no_more_memory_than_the_bound():
     assert "[999000 bytes cut]" in clipped(stream)
 
 
-def make_segments(directory, *numbers):
-    for number in numbers:
-        (directory / f"{number:06d}.seg").touch()
-
-
-def test_a_writer_waits_for_the_next_segment_and_a_reader_reads_on(tmp_path):
-    make_segments(tmp_path, 1)
+def test_a_writer_waits_until_the_next_segments_file_is_empty_and_takes_turns(tmp_path):
+    files = [tmp_path / f"{number:06d}.seg" for number in (1, 2)]
+    for file in files:
+        file.touch()
     writer = Writer(str(tmp_path))
     writer.generation = 7
     big = "x" * 1_000_000
     for i in range(20):
         writer.send("part", id=1, i=i, of=20, data=big)
     assert writer.blocked
-    assert (tmp_path / "000001.seg").stat().st_size <= wire.SEGMENT_BYTES
-    make_segments(tmp_path, 2)
     assert not writer.flush()
-    make_segments(tmp_path, 3)
+    assert all(0 < file.stat().st_size <= wire.SEGMENT_BYTES for file in files)
+    lines = [line for file in files for line in file.read_bytes().splitlines()]
+    os.truncate(files[0], 0)
     assert writer.flush()
-    lines = [line for n in (1, 2, 3) for line in (tmp_path / f"{n:06d}.seg").read_bytes().splitlines()]
+    assert sorted(tmp_path.iterdir()) == files
+    lines += files[0].read_bytes().splitlines()
     frames = [wire.parse(line) for line in lines]
     assert [frame["q"] for frame in frames] == list(range(1, 23))
     assert [frame["t"] for frame in frames].count("rotate") == 2

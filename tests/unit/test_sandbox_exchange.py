@@ -51,7 +51,7 @@ class CellSide:
         frame = {"v": 1, "g": 3, "q": self.sequence, "t": kind, **fields}
         self.raw(json.dumps(frame).encode() + b"\n")
         if kind == "rotate":
-            self.segment += 1
+            self.segment = 3 - self.segment
 
     def open(self) -> None:
         self.send("hello", nonce="n", attestation={})
@@ -167,14 +167,21 @@ def test_the_files_have_the_rights_that_keep_the_worker_out(link: HostLink) -> N
     assert [mode(link.outbox / f"{n:06d}.seg") for n in (1, 2)] == [0o660, 0o660]
 
 
-def test_a_segment_that_was_read_goes_away_and_the_next_ones_are_there_before(link: HostLink, cell: CellSide) -> None:
+def test_a_segment_that_was_read_is_emptied_and_its_file_used_again(link: HostLink, cell: CellSide) -> None:
+    files = sorted(link.outbox.iterdir())
+    assert [path.name for path in files] == ["000001.seg", "000002.seg"]
     cell.open()
     cell.send("rotate")
     cell.send("output", stream="stdout", offset=0, data="YQ==")
     assert [type(frame) for frame in everything(link)] == [Hello, Ready, Output]
-    assert sorted(path.name for path in link.outbox.iterdir()) == ["000002.seg", "000003.seg"]
+    assert (files[0].stat().st_size, files[0].stat().st_blocks) == (0, 0)
     (ack,) = (link.inbox / "000001.seg").read_bytes().splitlines()
     assert json.loads(ack) == {"v": 1, "g": 3, "q": 1, "t": "ack", "upto": 3}
+    for offset in range(1, 4):
+        cell.send("rotate")
+        cell.send("output", stream="stdout", offset=offset, data="YQ==")
+        assert [type(frame) for frame in everything(link)] == [Output]
+    assert sorted(link.outbox.iterdir()) == files
 
 
 def test_the_hosts_segments_rotate_and_go_away_when_acknowledged(link: HostLink, cell: CellSide) -> None:

@@ -22,6 +22,9 @@ FORBIDDEN = {
     *("clone3", "open_by_handle_at", "quotactl", "reboot", "swapon", "acct", "setxattr", "mknod", "mknodat", "capset"),
 }  # fmt: skip
 
+IOCTLS = {0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451}
+"""TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX (ioctl_tty(2), asm-generic/ioctls.h)."""
+
 
 @pytest.fixture
 def policy(tmp_path: Path) -> CellPolicy:
@@ -55,6 +58,15 @@ def test_the_list_of_system_calls_lets_nothing_dangerous_through() -> None:
     allowed = {name for rule in rules if rule["action"] == "SCMP_ACT_ALLOW" for name in rule["names"]}
     assert not allowed & FORBIDDEN
     assert {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38} in rules
+
+
+def test_nothing_is_allocated_past_the_size_bound_of_files() -> None:
+    """`fallocate` that keeps the size, and the ioctl that does the same, are not held by RLIMIT_FSIZE (measured on ext4)."""
+    rules = json.loads(seccomp_text("runc"))["syscalls"]
+    for name, index, values in (("fallocate", 1, {0}), ("ioctl", 1, IOCTLS)):
+        found = [rule for rule in rules if name in rule["names"]]
+        assert {rule["args"][0]["value"] for rule in found} == values
+        assert all([(a["index"], a["op"]) for a in rule["args"]] == [(index, "SCMP_CMP_EQ")] for rule in found)
 
 
 def test_under_gvisor_clone3_is_let_through_because_its_errno_is_not_honoured() -> None:

@@ -1,7 +1,7 @@
 """The supervisor's end of the exchange: frames in from `in/`, frames out to `out/` (docs/reference/protocol.md, Files).
 
-Nothing here waits. What cannot be written yet, because the host has not made the next segment, stays in memory and `blocked`
-says so; whoever causes frames stops causing them until it is False again.
+Nothing here waits. What cannot be written yet, because the host has not emptied the next segment's file, stays in memory and
+`blocked` says so; whoever causes frames stops causing them until it is False again.
 """
 
 from __future__ import annotations
@@ -162,10 +162,11 @@ class Writer:
 
     def _write(self, line: bytes, last: bool) -> bool:
         if self._descriptor is None:
+            path = segment(self._directory, (self._number - 1) % wire.SEGMENT_FILES + 1)
             try:
-                self._descriptor = os.open(
-                    segment(self._directory, self._number), os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-                )
+                if os.stat(path, follow_symlinks=False).st_size:
+                    return False
+                self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
             except FileNotFoundError:
                 return False
         view = memoryview(line)

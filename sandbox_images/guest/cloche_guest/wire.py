@@ -21,6 +21,9 @@ PART_BYTES = 512 * 1024
 SEGMENT_BYTES = 8 * 1024 * 1024
 """A segment is left for the next one (frame `rotate`) before it would grow past this."""
 
+SEGMENT_FILES = 2
+"""Files of `out/` that the cell's segments take turns in."""
+
 JSON_DEPTH = 400
 """Nesting of a frame, at most: value depth 100, up to three JSON levels for one of a value, and the frame's own."""
 
