@@ -520,10 +520,16 @@ class App:
             UsageError: there is no such attempt or group. SandboxError: the probe could not be carried out.
         """
         from engine.sandbox.attempts import select
+        from engine.sandbox.probe_programs import probe_programs
         from engine.sandbox.probes import probe
 
-        chosen = select(only=only, groups=groups)
-        return await probe(self.sandbox, image_id=await self.ready(), chosen=chosen, progress=progress)
+        chosen, image_id = select(only=only, groups=groups), await self.ready()
+        runtime = await self.sandbox.choose_runtime(image_id)
+        report = await probe(self.sandbox, image_id=image_id, runtime=runtime, chosen=chosen, progress=progress)
+        programs = await probe_programs(
+            self.sandbox, image_id=image_id, runtime=runtime, chosen=chosen, progress=progress
+        )
+        return report.with_rows(programs)
 
     def cells(self) -> list[ListedCell]:
         """Every cell of this home."""

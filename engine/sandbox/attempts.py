@@ -1,9 +1,9 @@
 """The attempts of the probe as their files describe them: read here as text, run only inside containers.
 
-A file of `sandbox_images/probes` is one attempt. Its docstring says what it tries, GROUP what it attacks, EXPECT what must stop
-it and WHY that matters. EXPECT is checked: the errno, the name of the exception or the supervisor's word (`crashed`,
-`timeout`); "A or B" where either is right; per runtime where they differ, and a runtime that is not named there is one that
-claims nothing, so that the attempt is not made on it.
+A file of `sandbox_images/probes`, or of a folder in it for those that need a whole cell, is one attempt. Its docstring says what
+it tries, GROUP what it attacks, EXPECT what must stop it and WHY that matters. EXPECT is checked: the errno, the name of the
+exception or the supervisor's word (`crashed`, `timeout`); "A or B" where either is right; per runtime where they differ, and a
+runtime that is not named there is one that claims nothing, so that the attempt is not made on it.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ GROUPS = (
 """In the order of every table."""
 
 FOLDER = "sandbox_images.probes"
+FOLDERS = {"attempt": FOLDER, "program": f"{FOLDER}.programs"}
+"""Where the attempts of each kind lie."""
 RUNTIMES = ("runc", "runsc")
 
 
@@ -63,8 +65,12 @@ class Attempt:
 @cache
 def attempts() -> tuple[Attempt, ...]:
     """Every attempt of this version, by group and name."""
-    files = [item for item in resources.files(FOLDER).iterdir() if item.name.endswith(".py") and item.name[0] != "_"]
-    found = [described(item.name.removesuffix(".py"), item.read_bytes()) for item in files]
+    found = [
+        described(item.name.removesuffix(".py"), item.read_bytes(), kind=kind)
+        for kind, folder in FOLDERS.items()
+        for item in resources.files(folder).iterdir()
+        if item.name.endswith(".py") and item.name[0] != "_"
+    ]
     return tuple(sorted(found, key=lambda attempt: order(attempt.group, attempt.name)))
 
 
@@ -74,7 +80,7 @@ def shared() -> dict[str, bytes]:
     return {name: resources.files(FOLDER).joinpath(name).read_bytes() for name in names}
 
 
-def described(name: str, source: bytes) -> Attempt:
+def described(name: str, source: bytes, *, kind: str = "attempt") -> Attempt:
     """What a file says of itself.
 
     Raises:
@@ -86,14 +92,14 @@ def described(name: str, source: bytes) -> Attempt:
         for node in tree.body
         if isinstance(node, ast.Assign)
         for target in node.targets
-        if isinstance(target, ast.Name) and target.id in ("GROUP", "KIND", "EXPECT", "WHY")
+        if isinstance(target, ast.Name) and target.id in ("GROUP", "EXPECT", "WHY")
     }
     expect = said["EXPECT"]
     expects = dict.fromkeys(RUNTIMES, expect) if isinstance(expect, str) else dict(expect)
     if said["GROUP"] not in GROUPS or not set(expects) <= set(RUNTIMES):
         raise ValueError(f"{name}: {said['GROUP']}, {sorted(expects)}")
     tries = ast.get_docstring(tree) or ""
-    return Attempt(name, said["GROUP"], said.get("KIND", "attempt"), tries, said["WHY"], expects, source)
+    return Attempt(name, said["GROUP"], kind, tries, said["WHY"], expects, source)
 
 
 def order(group: str, name: str) -> tuple[int, str]:

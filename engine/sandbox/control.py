@@ -45,20 +45,22 @@ MORE_CAPABILITIES = (
 """Where the engine has them. Without them, what they alone allow remains unproven."""
 
 
-def in_control(sandbox: Sandbox, names: list[str], bait: Bait, image_id: str) -> dict[str, Said]:
-    """What came of each attempt; one that is missing was not reported.
+def in_control(
+    sandbox: Sandbox, names: list[str], bait: Bait, image_id: str, *, script: str = "_control.py"
+) -> dict[str, Said]:
+    """What came of each attempt; one that is missing was not reported. `script` is the container's program.
 
     Raises:
         SandboxError: there was no container.
     """
     try:
-        return _once(sandbox, names, bait, image_id, (*CAPABILITIES, *MORE_CAPABILITIES))
+        return _once(sandbox, names, bait, image_id, script, (*CAPABILITIES, *MORE_CAPABILITIES))
     except SandboxError:
-        return _once(sandbox, names, bait, image_id, CAPABILITIES)
+        return _once(sandbox, names, bait, image_id, script, CAPABILITIES)
 
 
 def _once(
-    sandbox: Sandbox, names: list[str], bait: Bait, image_id: str, capabilities: tuple[str, ...]
+    sandbox: Sandbox, names: list[str], bait: Bait, image_id: str, script: str, capabilities: tuple[str, ...]
 ) -> dict[str, Said]:
     place = Place.make(sandbox.settings.home, _intent(sandbox, image_id))
     gone = False
@@ -66,7 +68,9 @@ def _once(
         out = place.path / "out"
         out.mkdir()
         (out / "000001.seg").touch()
-        config = _config(sandbox, place, bait, image_id, names, capabilities)
+        config = _config(sandbox, place, bait, image_id, capabilities)
+        text = resources.files(FOLDER).joinpath(script).read_text(encoding="utf-8")
+        config["Entrypoint"] = [ENTRYPOINT[0], "-B", "-c", text, *names]
         try:
             container = sandbox.engine.create(config, name=place.intent.container)
             sandbox.engine.start(container)
@@ -79,9 +83,7 @@ def _once(
         (place.remove if gone else place.leave)()
 
 
-def _config(
-    sandbox: Sandbox, place: Place, bait: Bait, image_id: str, names: list[str], capabilities: tuple[str, ...]
-) -> dict[str, Any]:
+def _config(sandbox: Sandbox, place: Place, bait: Bait, image_id: str, capabilities: tuple[str, ...]) -> dict[str, Any]:
     full = sandbox.policy("probe")
     folder = bait.folder
     open_policy = (
@@ -109,8 +111,6 @@ def _config(
     config = open_policy.container(image_id=image_id, inbox=folder, outbox=place.path / "out", labels=labels)
     del config["Hostname"]  # the host's, which is what shares a name with it
     config["HostConfig"] |= {"UTSMode": "host", "DeviceCgroupRules": ["a *:* rwm"]}
-    control = resources.files(FOLDER).joinpath("_control.py").read_text(encoding="utf-8")
-    config["Entrypoint"] = [ENTRYPOINT[0], "-B", "-c", control, *names]
     return config
 
 

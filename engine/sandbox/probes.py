@@ -6,14 +6,14 @@ fails for another reason shows nothing about the protection.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
-import anyio
 from anyio import to_thread
 
 from engine.errors import SandboxError
+from engine.sandbox.at_once import at_once
 from engine.sandbox.attempts import Attempt, select
 from engine.sandbox.bait import Bait, laid_out
 from engine.sandbox.cell import open_cell
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 DEADLINE_S = 120.0
 ATTEMPT_S = 20.0
 OUTPUT_BYTES = 16 * 1024
-
-T = TypeVar("T")
-U = TypeVar("U")
 
 
 class ProbeFailed(SandboxError):
@@ -69,9 +66,12 @@ async def probe(
         progress(f"{len(made)} attempts in a cell, and in an unprotected container beside it")
     with laid_out(sandbox.settings.home, made) as bait:
         names = [attempt.name for attempt in made]
-        cell, control = await _side_by_side(
-            partial(_in_cell, sandbox, names, bait, image_id=image_id, policy=full, claimed=claimed),
-            partial(to_thread.run_sync, in_control, sandbox, names, bait, image_id),
+        cell, control = await at_once(
+            [
+                partial(_in_cell, sandbox, names, bait, image_id=image_id, policy=full, claimed=claimed),
+                partial(to_thread.run_sync, in_control, sandbox, names, bait, image_id),
+            ],
+            most=2,
         )
     _check_complete(names, cell, "the cell")
     _check_complete(names, control, "the unprotected container")
@@ -116,22 +116,3 @@ def _check_complete(names: list[str], said: dict[str, Said], where: str) -> None
         raise ProbeFailed(
             f"{where} did not report {', '.join(missing)}.", fix="Run it again; `cloche doctor` tells more."
         )
-
-
-async def _side_by_side(first: Callable[[], Awaitable[T]], second: Callable[[], Awaitable[U]]) -> tuple[T, U]:
-    """Both results. When one fails the other still comes to its end, and the first one's error is raised as it is."""
-    results: dict[int, Any] = {}
-    errors: dict[int, SandboxError] = {}
-
-    async def kept(number: int, work: Callable[[], Awaitable[Any]]) -> None:
-        try:
-            results[number] = await work()
-        except SandboxError as error:
-            errors[number] = error
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(kept, 0, first)
-        group.start_soon(kept, 1, second)
-    if errors:
-        raise errors[min(errors)]
-    return results[0], results[1]
