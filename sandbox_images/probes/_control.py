@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, "/opt/cloche")
 
-from cloche_guest.attempt import outcome
+from cloche_guest.attempt import outcome, preload
 
 FOLDER = "/cloche/in/snapshot/probes"
 SAID = os.open("/cloche/out/control.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -35,6 +35,7 @@ def main(names: list[str]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     ctypes.CDLL(None).mount(b"sysfs", b"/sys", b"sysfs", MS_REMOUNT, None)  # an engine mounts it read-only
+    preload()
     for name in names:
         child = os.fork()
         if child == 0:

@@ -1,4 +1,4 @@
-"""Read the environment of a process other than its own."""
+"""Read in the environment of another process what was not passed to this one."""
 
 import os
 
@@ -10,14 +10,15 @@ WHY = "Another process may have been given more."
 
 
 def attempt() -> str:
-    own = {str(os.getpid()), str(os.getppid()) if os.getppid() != 1 else ""}
     for number in filter(str.isdigit, os.listdir("/proc")):
-        if number not in own:
-            try:
-                with open(f"/proc/{number}/environ", "rb") as file:
-                    names = [item.partition(b"=")[0] for item in file.read().split(b"\0") if item]
-            except OSError:
-                continue
-            if names:
-                return f"read {len(names)} variables of process {number}"
-    raise NothingFound("no other environment can be read")
+        try:
+            with open(f"/proc/{number}/environ", "rb") as file:
+                names = {item.partition(b"=")[0].decode(errors="replace") for item in file.read().split(b"\0") if item}
+        except OSError:
+            continue
+        if more := names - ALLOWED:
+            return f"read {', '.join(sorted(more))} of process {number}"
+    raise NothingFound("nothing beyond the allow-list")
+
+
+ALLOWED = {"PATH", "PYTHONHASHSEED", "TZ", "LANG", "LC_ALL", "LC_CTYPE", "HOME", "HOSTNAME"}

@@ -17,10 +17,8 @@ NAMES = (
         "port",
         "kmsg",
         "kvm",
-        "fuse",
         "loop-control",
         "loop0",
-        "net/tun",
         "vhost-vsock",
         "vsock",
         "uinput",
@@ -30,7 +28,7 @@ NAMES = (
 
 
 def control() -> None:
-    for name, minor in (("kmsg", 11), ("fuse", 229), ("loop-control", 237)):
+    for name, minor in (("kmsg", 11), ("loop-control", 237)):
         if not os.path.exists(f"/dev/{name}"):
             os.mknod(f"/dev/{name}", stat.S_IFCHR | 0o600, os.makedev(1 if name == "kmsg" else 10, minor))
 

@@ -3,7 +3,7 @@
 from _kernel import call
 
 GROUP = "kernel"
-EXPECT = "EPERM"
+EXPECT = {"runc": "EPERM", "runsc": "EACCES"}
 WHY = "Keys are shared beyond the container."
 
 KEYCTL, KEYCTL_GET_KEYRING_ID, SESSION = 250, 0, -3

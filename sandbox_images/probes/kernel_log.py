@@ -3,7 +3,7 @@
 from _kernel import call
 
 GROUP = "kernel"
-EXPECT = "EPERM"
+EXPECT = {"runc": "EPERM"}
 WHY = "It tells addresses, devices and neighbours."
 
 SYSLOG, SIZE_BUFFER = 103, 10

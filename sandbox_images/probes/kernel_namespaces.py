@@ -5,7 +5,7 @@ from functools import partial
 from _kernel import any_of, call
 
 GROUP = "kernel"
-EXPECT = "EPERM"
+EXPECT = {"runc": "EPERM"}
 WHY = "Each brings code that only root used to reach."
 
 UNSHARE = 272

@@ -3,7 +3,7 @@
 from _kernel import call
 
 GROUP = "kernel"
-EXPECT = "EPERM"
+EXPECT = {"runc": "EPERM", "runsc": "EINVAL"}
 WHY = "Attacks on memory become exact."
 
 PERSONALITY, ADDR_NO_RANDOMIZE = 135, 0x0040000

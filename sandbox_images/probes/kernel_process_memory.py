@@ -7,7 +7,7 @@ import struct
 from _kernel import call
 
 GROUP = "kernel"
-EXPECT = "EPERM"
+EXPECT = {"runc": "EPERM", "runsc": "ENOSYS"}
 WHY = "What is allowed for its own is one check away from others."
 
 READV = 310

@@ -5,7 +5,7 @@ import os
 from _kernel import call
 
 GROUP = "kernel"
-EXPECT = "EPERM"
+EXPECT = {"runc": "EPERM", "runsc": "ENOENT"}
 WHY = "The way back into the host's."
 
 SETNS = 308

@@ -7,7 +7,7 @@ import struct
 from _kernel import call
 
 GROUP = "network"
-EXPECT = {"runc": "EPERM", "runsc": "ENETUNREACH"}
+EXPECT = {"runc": "EPERM", "runsc": "EHOSTUNREACH or ENETUNREACH"}
 WHY = "It hands out the machine's credentials to whoever asks."
 
 ADDRESS = "169.254.169.254"

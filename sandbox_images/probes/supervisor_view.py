@@ -1,13 +1,16 @@
 """Read the environment, the map of memory, the program, the root and the stack of PID 1."""
 
 import os
+from collections.abc import Callable
 from functools import partial
 
 from _kernel import any_of
 
 GROUP = "supervisor"
-EXPECT = "EACCES"
+EXPECT = {"runc": "EACCES"}
 WHY = "Addresses make an attack on it precise."
+
+Ways = list[tuple[str, Callable[[], object]]]
 
 
 def attempt() -> str:
@@ -15,8 +18,10 @@ def attempt() -> str:
         (f"read {name}", partial(_read, f"/proc/1/{name}"))
         for name in ("environ", "maps", "pagemap", "auxv", "syscall")
     ]
-    ways += [(f"followed {name}", partial(os.readlink, f"/proc/1/{name}")) for name in ("exe", "cwd", "root", "ns/mnt")]
-    return any_of(ways)
+    followed: Ways = [
+        (f"followed {name}", partial(os.readlink, f"/proc/1/{name}")) for name in ("exe", "cwd", "root", "ns/mnt")
+    ]
+    return any_of((*ways, *followed))
 
 
 def _read(path: str) -> None:

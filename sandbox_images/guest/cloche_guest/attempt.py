@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import sys
 from types import ModuleType
@@ -10,6 +11,13 @@ from types import ModuleType
 from cloche_guest import failure
 
 _DETAIL_CHARACTERS = 2000
+_IMPORTED = ("ctypes", "fcntl", "hashlib", "json", "pathlib", "re", "resource", "shutil", "socket", "struct")
+
+
+def preload() -> None:
+    """What most attempts import, once: each is made in a child of this process."""
+    for name in _IMPORTED:
+        importlib.import_module(name)
 
 
 def outcome(path: str, *, staged: bool = False) -> tuple[str, str]:

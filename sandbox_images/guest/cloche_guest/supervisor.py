@@ -142,9 +142,11 @@ def _job(control: Control, wait_s: float, limits: dict[str, int], rights: Rights
                 gc.freeze()
                 cases.run([partial(cloche_guest.cases.run_case, job, case, control.paths) for case in job["cases"]])
             case "probe":
+                import cloche_guest.attempt
                 import cloche_guest.cases
 
                 cases = _cases(control, job, rights)
+                cloche_guest.attempt.preload()
                 cases.run([partial(cloche_guest.cases.run_probe, name, control.paths) for name in job["attempts"]])
             case kind:
                 raise HostBroke(f"frame.bad_field: job.kind {str(kind)[:40]}")
