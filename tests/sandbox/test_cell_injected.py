@@ -24,8 +24,8 @@ from tests.helpers.sandbox import alive, containers_of, running, snapshot, tell,
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
 
-SILENCE_S = 1.0
-"""How long these tests wait for an engine's answer."""
+SILENCE_S = 3.0
+"""How long an engine's answer is waited for that does not come; ten times what a busy machine takes for one that does."""
 
 WAITING = """
     from cloche import llm
@@ -49,6 +49,18 @@ def through(proxy: EngineProxy, sandbox: Sandbox, timeout_s: float) -> Iterator[
     engine.close()
 
 
+@contextmanager
+def stalling(proxy: EngineProxy, proxied: Sandbox, call: str) -> Iterator[None]:
+    """From now on this call is never answered, and answers are waited for only so long; the block ends in time."""
+    proxied.engine.close()
+    proxied.engine.timeout_s = SILENCE_S
+    proxied.engine.ping()
+    proxy.rule = lambda name, _: Fault("before", "stalled") if name == call else None
+    begun = monotonic()
+    yield
+    assert monotonic() - begun < 5 * SILENCE_S
+
+
 async def start_calls(proxy: EngineProxy, sandbox: Sandbox, image_id: str) -> list[str]:
     """The calls between nothing and an attested cell."""
     with through(proxy, sandbox, 60) as proxied:
@@ -57,7 +69,7 @@ async def start_calls(proxy: EngineProxy, sandbox: Sandbox, image_id: str) -> li
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize(("how", "timeout_s"), [("refused", 60.0), ("lost", 60.0), ("stalled", SILENCE_S)])
+@pytest.mark.parametrize(("how", "timeout_s"), [("refused", 60.0), ("lost", 60.0), ("stalled", 1.0)])
 async def test_a_start_that_fails_at_any_call_leaves_nothing_that_is_not_listed_and_reaped(
     sandbox: Sandbox, proxy: EngineProxy, image_id: str, when: When, how: How, timeout_s: float
 ) -> None:
@@ -66,25 +78,23 @@ async def test_a_start_that_fails_at_any_call_leaves_nothing_that_is_not_listed_
     for failing, name in enumerate(calls):
         proxy.calls.clear()
         proxy.rule = lambda _, number, failing=failing: Fault(when, how) if number == failing else None
-        begun = monotonic()
         with through(proxy, sandbox, timeout_s) as proxied, pytest.raises(SandboxError) as caught:
             async with open_cell(proxied, image_id=image_id, kind="run", deadline_s=5):
                 pytest.fail(f"a cell was opened although {name} failed")
         assert caught.value.exit_code == 3
-        if how == "stalled":
-            assert monotonic() - begun < 10 * SILENCE_S, name
         proxy.heal()
         check_left_is_listed_and_reaped(sandbox, name)
 
 
 def check_left_is_listed_and_reaped(sandbox: Sandbox, name: str) -> None:
-    listed = {cell.cell_id for cell in sandbox.list_cells()}
+    """What there is of this home is listed; the reaper ends it, also what a slow engine makes only now."""
     there = {one.removeprefix("cloche-") for one in containers_of(sandbox)}
     there |= {path.name for path in (sandbox.settings.home / "cells").iterdir()}
-    assert there <= listed, name
-    assert {(one.cell_id, one.problem) for one in sandbox.reap()} == {(cell_id, "") for cell_id in there}, name
-    assert sandbox.list_cells() == [], name
-    assert containers_of(sandbox) == [], name
+    assert there <= {cell.cell_id for cell in sandbox.list_cells()}, name
+    reaped = sandbox.reap()
+    assert there <= {one.cell_id for one in reaped}, name
+    assert {one.problem for one in reaped} <= {""}, name
+    wait_for(lambda: not (sandbox.reap() or sandbox.list_cells() or containers_of(sandbox)))
 
 
 async def until_call(cell: Cell) -> None:
@@ -96,14 +106,12 @@ async def until_call(cell: Cell) -> None:
 async def test_an_engine_that_stalls_while_a_cell_is_ended_is_waited_for_once_and_the_rest_is_the_reapers(
     sandbox: Sandbox, proxy: EngineProxy, image_id: str, tmp_path: Path, call: str
 ) -> None:
-    with through(proxy, sandbox, SILENCE_S) as proxied:
+    with through(proxy, sandbox, 60) as proxied:
         async with running(proxied, image_id, snapshot(tmp_path / "s", WAITING)) as cell:
             await until_call(cell)
             first = int(sandbox.engine.inspect(cell.container)["State"]["Pid"])
-            proxy.rule = lambda name, _: Fault("before", "stalled") if name == call else None
-            begun = monotonic()
-            end = await cell.finish()
-            assert monotonic() - begun < 6 * SILENCE_S
+            with stalling(proxy, proxied, call):
+                end = await cell.finish()
     assert (end.cause, end.left_behind) == (Cause.CANCELLED, True)
     assert not alive(first), "the program goes on"
     (listed,) = sandbox.list_cells()
@@ -117,12 +125,10 @@ async def test_an_engine_that_stalls_while_a_cell_is_ended_is_waited_for_once_an
 async def test_a_cell_that_was_killed_is_removed_although_the_engine_never_says_that_it_ended(
     sandbox: Sandbox, proxy: EngineProxy, image_id: str
 ) -> None:
-    with through(proxy, sandbox, SILENCE_S) as proxied:
+    with through(proxy, sandbox, 60) as proxied:
         async with open_cell(proxied, image_id=image_id, kind="run", deadline_s=5) as cell:
-            proxy.rule = lambda name, _: Fault("before", "stalled") if name == "wait" else None
-            begun = monotonic()
-            end = await cell.finish()
-            assert monotonic() - begun < 6 * SILENCE_S
+            with stalling(proxy, proxied, "wait"):
+                end = await cell.finish()
     assert (end.cause, end.left_behind) == (Cause.CANCELLED, False)
     assert sandbox.list_cells() == []
 
@@ -131,12 +137,12 @@ async def test_a_cell_that_was_killed_is_removed_although_the_engine_never_says_
 async def test_a_result_is_kept_although_the_engine_stalls_after_it(
     sandbox: Sandbox, proxy: EngineProxy, image_id: str, tmp_path: Path, call: str
 ) -> None:
-    with through(proxy, sandbox, SILENCE_S) as proxied:
+    with through(proxy, sandbox, 60) as proxied:
         async with running(proxied, image_id, snapshot(tmp_path / "s", WAITING)) as cell:
             await until_call(cell)
-            proxy.rule = lambda name, _: Fault("before", "stalled") if name == call else None
-            await cell.reply_ok(1, "done", at=1.0)
-            story = await tell(cell)
+            with stalling(proxy, proxied, call):
+                await cell.reply_ok(1, "done", at=1.0)
+                story = await tell(cell)
     assert (story.value, story.ended.cause) == ("done", Cause.EXIT)
     proxy.heal()
     check_left_is_listed_and_reaped(sandbox, call)
@@ -145,14 +151,14 @@ async def test_a_result_is_kept_although_the_engine_stalls_after_it(
 async def test_the_deadline_holds_on_the_host_although_the_engine_kills_nothing(
     sandbox: Sandbox, proxy: EngineProxy, image_id: str, tmp_path: Path
 ) -> None:
-    with through(proxy, sandbox, SILENCE_S) as proxied:
-        async with running(proxied, image_id, snapshot(tmp_path / "s", WAITING), deadline_s=0.5) as cell:
+    with through(proxy, sandbox, 60) as proxied:
+        async with running(proxied, image_id, snapshot(tmp_path / "s", WAITING), deadline_s=1.5) as cell:
             await until_call(cell)
             first = int(sandbox.engine.inspect(cell.container)["State"]["Pid"])
-            proxy.rule = lambda name, _: Fault("before", "stalled") if name == "kill" else None
             os.kill(first, signal.SIGSTOP)  # the supervisor is stopped: only the host can end this cell
-            wait_for(lambda: not alive(first), timeout_s=20)
-            end = await cell.finish()
+            with stalling(proxy, proxied, "kill"):
+                wait_for(lambda: not alive(first), timeout_s=20)
+                end = await cell.finish()
     assert (end.cause, end.detail) == (Cause.DEADLINE, "the host ended the cell")
     proxy.heal()
     check_left_is_listed_and_reaped(sandbox, "kill")
