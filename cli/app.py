@@ -46,7 +46,7 @@ def options(
 def application(*, as_json: bool) -> Iterator[App]:
     """The object graph for one command; also decides how the command prints."""
     output.mode.json = as_json
-    with open_app() as app:
+    with open_app(command=True) as app:
         interrupts.left = partial(_left_to_the_reaper, app.settings.home)
         yield app
 

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+PROVE_GONE_TRIES, PROVE_GONE_PAUSE_S = 20, 0.25
 SNAPSHOT_KEPT = timedelta(days=1)
 """How long a snapshot that no run was made from is kept after it was last asked for; it can be made again."""
 
@@ -67,8 +68,11 @@ class Published:
 
 
 @contextmanager
-def open_app(settings: Settings | None = None, *, clock: Clock | None = None) -> Iterator[App]:
+def open_app(settings: Settings | None = None, *, clock: Clock | None = None, command: bool = False) -> Iterator[App]:
     """The object graph for these settings (default: environment and settings.toml), closed when the block is left.
+
+    `command`: the process is about to end after it, and leaves the removal of used cells and the making of idle ones to a process
+    of their own when they are not done by then.
 
     Nothing is asked of the container engine before a method needs it. Events from `settings.log_level` on go to stderr.
 
@@ -78,7 +82,7 @@ def open_app(settings: Settings | None = None, *, clock: Clock | None = None) ->
     chosen = settings or load()
     log.show_from(chosen.log_level)
     make_directory(chosen.home)
-    app = App(chosen, clock or SystemClock())
+    app = App(chosen, clock or SystemClock(), command=command)
     try:
         yield app
     finally:
@@ -91,6 +95,7 @@ class App:
 
     settings: Settings
     clock: Clock
+    command: bool = False
     _image_id: str = ""
 
     @cached_property
@@ -119,7 +124,9 @@ class App:
         """The container engine, and the cells of this home on it."""
         from engine.sandbox.service import Sandbox
 
-        return Sandbox.from_settings(self.settings, self.clock)
+        sandbox = Sandbox.from_settings(self.settings, self.clock)
+        sandbox.keep(handing_over=self.command)
+        return sandbox
 
     @cached_property
     def images(self) -> Images:
@@ -129,9 +136,9 @@ class App:
         return Images(self.settings.home, self.sandbox.engine)
 
     def close(self) -> None:
-        """Close the connections to the engine; `open_app` does it."""
+        """Have used cells removed and close the connections to the engine; `open_app` does it."""
         if "sandbox" in vars(self):
-            self.sandbox.engine.close()
+            self.sandbox.close()
 
     # packages
 
@@ -447,9 +454,9 @@ class App:
         )
 
     def _run_cell(self, *, run_id: str, generation: int) -> AbstractAsyncContextManager[Cell]:
-        from engine.sandbox.cell import open_cell
+        from engine.sandbox.pool import borrowed_cell
 
-        return open_cell(
+        return borrowed_cell(
             self.sandbox,
             image_id=self._image_id,
             kind="run",
@@ -474,10 +481,16 @@ class App:
         return snapshot
 
     async def _prove_gone(self, cell_id: str) -> None:
-        await _in_thread(self.sandbox.reap)
-        listed = await _in_thread(self.sandbox.list_cells)
-        if any(cell.cell_id == cell_id and cell.container for cell in listed):
-            raise CellLost(f"cell {cell_id} of a dead owner cannot be ended.", fix="Try `cloche cells reap`.")
+        """A cell that its owner has removed at this moment is waited for."""
+        import anyio
+
+        for attempt in range(PROVE_GONE_TRIES):
+            await anyio.sleep(min(attempt, 1) * PROVE_GONE_PAUSE_S)
+            await _in_thread(self.sandbox.reap)
+            listed = await _in_thread(self.sandbox.list_cells)
+            if not any(cell.cell_id == cell_id and cell.container for cell in listed):
+                return
+        raise CellLost(f"cell {cell_id} of a dead owner cannot be ended.", fix="Try `cloche cells reap`.")
 
     # sandbox
 

@@ -75,3 +75,24 @@ def run(
     if check and done.code != 0:
         raise ProcessFailed(done)
     return done
+
+
+def start_detached(argv: Sequence[str], *, env: Mapping[str, str]) -> None:
+    """Start a program of our own that outlives this process: a session of its own, no terminal, no streams, no descriptor of ours.
+
+    Raises:
+        ProcessFailed: it cannot be started.
+    """
+    command = tuple(argv)
+    try:
+        subprocess.Popen(
+            command,
+            env=dict(env),
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ProcessFailed(Completed(command, 127, b"", b""), f"cannot start ({error.strerror})") from error

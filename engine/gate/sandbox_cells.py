@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from engine.gate.cells import GateCell
-from engine.sandbox.cell import open_cell
+from engine.sandbox.pool import borrowed_cell
 from engine.sandbox.service import Sandbox
 
 
@@ -19,4 +19,4 @@ class SandboxCells:
 
     def __call__(self) -> AbstractAsyncContextManager[GateCell]:
         deadline_s = self.sandbox.settings.gate_timeout_s
-        return open_cell(self.sandbox, image_id=self.image_id, kind="gate", deadline_s=deadline_s)
+        return borrowed_cell(self.sandbox, image_id=self.image_id, kind="gate", deadline_s=deadline_s)

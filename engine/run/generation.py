@@ -188,7 +188,7 @@ class Attempt:
             detail=clean(gone.detail, 500),
             exit=gone.exit,
             stragglers=0 if set_aside else gone.stragglers,
-            left=gone.left_behind,
+            left=gone.left_behind or gone.leaving,
             notes=[] if set_aside and not gone.left_behind else [clean(note, 500) for note in gone.notes],
             usage=usage,
         )

@@ -20,31 +20,31 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 import anyio.lowlevel
 
 from engine import log
-from engine.errors import AttestationFailed, CellLost, EngineTimeout, ExchangeError, SandboxError
+from engine.errors import AttestationFailed, CellLost, ExchangeError
 from engine.points import reached
 from engine.sandbox import attest, snapshot_copy
 from engine.sandbox.cgroup import LimitsInForce
-from engine.sandbox.docker import ContainerGone, EngineEvent
-from engine.sandbox.evidence import Evidence, decide
+from engine.sandbox.farewell import Farewell, Times
 from engine.sandbox.frames import CellFrame, End, Hello
 from engine.sandbox.jobs import Job
 from engine.sandbox.launch import Launch, Wish
-from engine.sandbox.outcome import Accounting, Cause, CellEnd
+from engine.sandbox.outcome import Cause, CellEnd
 from engine.sandbox.policy import CellPolicy, Kind, Runtime
 from engine.sandbox.unbroken import Once, carried_out
-from engine.sandbox.watch import Watch
+from engine.sandbox.watch import Watch, is_awake
 
 if TYPE_CHECKING:
     from engine.sandbox.service import Sandbox
+
+T = TypeVar("T")
 
 SPIN_S = 500e-6
 """So long after a reply the loop only yields the processor: the shortest sleep takes as long as a whole answer."""
@@ -64,17 +64,6 @@ HOST_MARGIN_S = 2.0
 """The host's deadline is later than the supervisor's by this, so that the better-informed one ends the cell."""
 
 CANCEL_GRACE_S = 2.0
-LAST_WORD_S = 2.0
-"""From the acknowledged last word to the end of the supervisor, before it is killed."""
-
-
-@dataclass
-class _Times:
-    opened: float = 0.0
-    claimed: float = 0.0
-    ready: float = 0.0
-    delivered: float = 0.0
-    ended: float = 0.0
 
 
 class Cell:
@@ -83,14 +72,13 @@ class Cell:
     def __init__(self, sandbox: Sandbox, launch: Launch) -> None:
         self._sandbox = sandbox
         self._launch = launch
-        self._times = _Times(opened=sandbox.clock.monotonic_s())
+        self._times = Times(opened=sandbox.clock.monotonic_s())
         self._watch: Watch | None = None
         self._last_word: End | None = None
         self._violation = ""
         self._attestation: dict[str, Any] = {}
         self._limits_in_force: LimitsInForce | None = None
         self._notes: list[str] = []
-        self._engine_hangs = False
         self._hot_until = self._yielded = 0.0
         self._answered: anyio.Event | None = None
         self._finishing = Once(self._finish)
@@ -100,6 +88,11 @@ class Cell:
     def cell_id(self) -> str:
         """Also in the container's name and labels."""
         return self._launch.cell_id
+
+    @property
+    def is_warm(self) -> bool:
+        """True for one that waited for its job."""
+        return self._launch.is_taken
 
     @property
     def image(self) -> str:
@@ -148,13 +141,52 @@ class Cell:
 
     # start
 
-    async def _start(self) -> None:
-        await _in_thread(partial(self._launch.prepare, wait_s=JOB_WAIT_S))
-        self._times.claimed = self._now()
-        await _in_thread(self._launch.start)
+    async def start(self) -> None:
+        """Have it started, or what was taken seen alive, and attested; raises as `open_cell`, which calls it."""
+        if self._launch.is_taken:
+            self._times.claimed = self._now()
+            self._begin_to_watch()
+            self._see_alive()
+        else:
+            if self._launch.open_link is None:
+                await in_thread(self.prepare)
+            self._times.claimed = self._now()
+            await in_thread(self._launch.start)
+            self._begin_to_watch()
+        await self._greeted()
+        log.info(
+            "cell.started",
+            cell=self.cell_id,
+            kind=self._launch.wish.kind,
+            runtime=self.policy.runtime,
+            warm=self._launch.is_taken,
+        )
+
+    def prepare(self) -> None:
+        """Its uid, intent and exchange; blocking. `start` does it unless it is done."""
+        self._launch.prepare(wait_s=self._launch.wish.idle_s or JOB_WAIT_S)
+
+    def _begin_to_watch(self) -> None:
         self._watch = Watch(
             self._sandbox.engine, self._sandbox.clock, container=self._launch.container, pid=self._launch.pid
         )
+
+    def _see_alive(self) -> None:
+        """An idle cell may have ended, or been stopped, by somebody else.
+
+        Raises:
+            CellLost: it has. SandboxError: the engine, where only it can tell.
+        """
+        assert self._watch is not None
+        if self._watch.sees_process:
+            alive = not self._watch.gone.is_set() and is_awake(self._launch.pid)
+        else:
+            state = self._sandbox.engine.inspect(self._launch.container)["State"]
+            alive = bool(state["Running"]) and not state.get("Paused")
+        if not alive:
+            raise CellLost(f"idle cell {self.cell_id} is not alive any more.")
+
+    async def _greeted(self) -> None:
         with anyio.move_on_after(HELLO_S) as waiting:
             hello = await self.receive()
         if waiting.cancelled_caught:
@@ -162,7 +194,6 @@ class Cell:
         self._check(hello)
         self._times.ready = self._now()
         reached("cell.attested")
-        log.info("cell.started", cell=self.cell_id, kind=self._launch.wish.kind, runtime=self.policy.runtime)
 
     def _check(self, hello: CellFrame) -> None:
         if not isinstance(hello, Hello) or hello.nonce != self._launch.nonce:
@@ -195,9 +226,9 @@ class Cell:
             ValueError: the task is larger than a value may be.
         """
         assert self._watch is not None
-        await _in_thread(partial(snapshot_copy.deliver, snapshot, self._launch.link.inbox))
+        await in_thread(partial(snapshot_copy.deliver, snapshot, self._launch.link.inbox))
         self._times.delivered = self._now()
-        self._launch.link.send_job(job)
+        self._launch.link.send_job(job, generation=self._launch.wish.generation)
         self._watch.arm(min(job.deadline_s, self._launch.wish.deadline_s) + HOST_MARGIN_S, Cause.DEADLINE)
 
     async def receive(self) -> CellFrame:
@@ -303,103 +334,29 @@ class Cell:
         """End the cell if it lives, prove it gone, and tell how it ended. Safe to repeat; nothing cuts it off.
 
         A cancellation that comes meanwhile is due at the next await after it, so that the caller can still record the end.
-        Raises nothing of the engine's: what could not be removed is said in `left_behind` and left to the reaper.
+        Raises nothing of the engine's: what could not be removed is said in `left_behind` and left to the reaper. Where the sandbox
+        has a keeper and the program ended by itself, the removal goes on after this returns (`leaving`).
         """
         if self._end is None:
             self._end = await carried_out(self._finishing)
         return self._end
 
-    def _finish(self) -> CellEnd:
-        begun = self._now()
-        evidence = self._evidence()
-        gone = self._destroy()
-        link = self._launch.open_link
-        crossed = (link.bytes_in, link.bytes_out) if link is not None else (0, 0)
+    def shelve(self, key: str) -> None:
+        """Give it up, attested and without a job, to whoever takes it next; nothing else may be called after that."""
+        assert self._watch is not None
+        self._watch.stop()
+        self._launch.shelve(key)
+
+    def abandon(self) -> None:
+        """Give it up to the reaper."""
         if self._watch is not None:
             self._watch.stop()
-        self._launch.release(gone=gone)
-        verdict = decide(evidence)
-        end = CellEnd(
-            cell_id=self.cell_id,
-            cause=verdict.cause,
-            detail=verdict.detail,
-            exit=None if evidence.end is None else evidence.end.exit,
-            stragglers=0 if evidence.end is None else evidence.end.stragglers,
-            accounting=self._accounting(begun, *crossed),
-            left_behind=not gone,
-            notes=(*verdict.notes, *self._notes),
-        )
-        log.info("cell.ended", cell=self.cell_id, cause=str(end.cause), left_behind=end.left_behind)
-        return end
+        self._launch.release(gone=False)
 
-    def _destroy(self) -> bool:
-        """True when the engine shows that nothing is left. An engine that hung a moment ago is not waited for again."""
-        try:
-            if self._engine_hangs:
-                raise EngineTimeout("the engine hangs.")
-            self._launch.destroy(ended=self._watch is not None and self._watch.gone.is_set())
-        except SandboxError as error:
-            self._notes.append(f"left behind: {error.message}")
-            log.warning("cell.left_behind", cell=self.cell_id, error=error.code)
-            return False
-        return True
-
-    def _evidence(self) -> Evidence:
-        """Bring the cell to its end and collect what there is to know, while the container still exists."""
-        watch = self._watch
-        if watch is None:
-            return Evidence(killed=Cause.CANCELLED)
-        answers = True
-        state: dict[str, Any] = {}
-        events: tuple[EngineEvent, ...] = ()
-        try:
-            if self._last_word is None or not watch.gone.wait(LAST_WORD_S):
-                watch.sample()
-                watch.kill(Cause.CANCELLED)
-            if self._last_word is None and not watch.killed:
-                state, events = self._look_into()
-        except SandboxError as error:
-            answers = False
-            self._engine_hangs = isinstance(error, EngineTimeout)
-            self._notes.append(f"{error.code}: {error.message}")
-        counters = watch.counters
-        return Evidence(
-            end=self._last_word,
-            killed=watch.killed,
-            violation=self._violation,
-            oom_kills=counters.oom_kills,
-            oom_flag=bool(state.get("OOMKilled")),
-            pids_refused=counters.pids_refused,
-            killed_by_other=not state or any(event.action in ("kill", "destroy") for event in events),
-            engine_answers=answers,
-        )
-
-    def _look_into(self) -> tuple[dict[str, Any], tuple[EngineEvent, ...]]:
-        """What the engine says of a container that ended without us; nothing when it does not even exist any more."""
-        engine, container = self._sandbox.engine, self._launch.container
-        try:
-            engine.wait(container, timeout_s=5.0)
-            state = dict(engine.inspect(container)["State"])
-        except ContainerGone:
-            return {}, ()
-        return state, engine.events(container, since=self._launch.started_at_unix - 1, until=time.time() + 1)
-
-    def _accounting(self, begun: float, bytes_in: int, bytes_out: int) -> Accounting:
-        times = self._times
-        ended = times.ended or begun
-        counters = self._watch.counters if self._watch is not None else None
-        return Accounting(
-            queue_s=max(0.0, (times.claimed or begun) - times.opened),
-            start_s=max(0.0, (times.ready or begun) - (times.claimed or begun)),
-            run_s=max(0.0, ended - times.delivered) if times.delivered else 0.0,
-            teardown_s=max(0.0, self._now() - ended),
-            cpu_s=counters.cpu_s if counters else None,
-            throttled_s=counters.throttled_s if counters else None,
-            peak_memory_bytes=counters.peak_memory_bytes if counters else None,
-            peak_processes=counters.peak_processes if counters else None,
-            bytes_in=bytes_in,
-            bytes_out=bytes_out,
-        )
+    def _finish(self) -> CellEnd:
+        return Farewell(
+            self._sandbox, self._launch, self._watch, self._times, self._last_word, self._violation, self._notes
+        ).take()
 
     def _now(self) -> float:
         return self._sandbox.clock.monotonic_s()
@@ -443,13 +400,13 @@ async def open_cell(
     )
     cell = Cell(sandbox, Launch(sandbox, wish))
     try:
-        await cell._start()
+        await cell.start()
         yield cell
     finally:
         await cell.finish()
 
 
-async def _in_thread(work: Callable[[], object]) -> None:
+async def in_thread(work: Callable[[], T]) -> T:
     """Blocking work in a thread; a cancellation waits for it, so that what it acquired is known."""
     await anyio.lowlevel.checkpoint()  # what is cancelled already begins nothing
-    await carried_out(Once(work))
+    return await carried_out(Once(work))

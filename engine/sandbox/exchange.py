@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from cloche_guest.wire import INLINE_BYTES, VERSION
 
 from engine.files import make_directory, sha256_hex, write_atomic
 from engine.jsontext import compact
+from engine.sandbox.bell import BELL, Bell, make_bell
 from engine.sandbox.frames import CellFrame
 from engine.sandbox.incoming import Incoming, Limits
 from engine.sandbox.jobs import Job, RunJob
@@ -31,25 +33,42 @@ class HostLink:
     """One cell's exchange. `directory` is the cell's; `in/` and `out/` are made in it with the rights they need.
 
     Rights: `in/` 0755 (the worker reads the snapshot in it), its segments 0640 and `parts/` 0750; `out/` 0750 and its
-    segments 0660, all in `group`, which only the supervisor has.
+    segments 0660; the bell 0660; all in `group`, which only the supervisor has. With `begun` the exchange is one that another
+    process made and greeted, in a cell that never had a job: its frames are read again from the first one on.
+
+    Raises:
+        StorageFull, EngineFailure: the disk; or, with `begun`, the files are not as they were left.
     """
 
-    def __init__(self, directory: Path, *, limits: Limits, generation: int, group: int | None = None) -> None:
+    def __init__(
+        self, directory: Path, *, limits: Limits, generation: int, group: int | None = None, begun: bool = False
+    ) -> None:
         group = os.getegid() if group is None else group
         self.inbox, self.outbox = directory / "in", directory / "out"
         self._parts = self.inbox / "parts"
-        for path, mode in ((self.inbox, 0o755), (self.outbox, 0o750), (self._parts, 0o750)):
-            make_directory(path)
-            os.chown(path, -1, group)
-            path.chmod(mode)
         self._group = group
         self._generation = generation
         self._limits = limits
         self._incoming = Incoming(limits, generation=generation)
-        self._reader = SegmentReader(self.outbox, group=group)
-        self._writer = SegmentWriter(self.inbox, group=group)
+        if not begun:
+            self._lay_out()
+        self._reader = SegmentReader(self.outbox, group=group, begun=begun)
+        with ExitStack() as undo:
+            undo.callback(self._reader.close)
+            self._writer = SegmentWriter(self.inbox, group=group, begun=begun)
+            undo.callback(self._writer.close)
+            self._bell = Bell(self.outbox / BELL)
+            undo.pop_all()
+        self._incoming.sent = 1 if begun else 0
         self._part = 0
         self._part_files: deque[tuple[int, Path]] = deque()
+
+    def _lay_out(self) -> None:
+        for path, mode in ((self.inbox, 0o755), (self.outbox, 0o750), (self._parts, 0o750)):
+            make_directory(path)
+            os.chown(path, -1, self._group)
+            path.chmod(mode)
+        make_bell(self.outbox / BELL, group=self._group)
 
     @property
     def bytes_in(self) -> int:
@@ -97,22 +116,30 @@ class HostLink:
 
     # to the cell
 
-    def send_hello(self, *, nonce: str, uid: int, wait_s: float) -> None:
-        """First of all; the file stands there before the cell starts."""
-        self._send("hello", nonce=nonce, uid=uid, limits=self._limits.__dict__, wait_s=wait_s)
+    def send_hello(self, *, nonce: str, kind: str, uid: int, wait_s: float) -> None:
+        """First of all; the file stands there before the cell starts. `kind`: of the job to come, so that it is prepared for."""
+        self._send("hello", nonce=nonce, kind=kind, uid=uid, limits=self._limits.__dict__, wait_s=wait_s)
 
-    def send_job(self, job: Job) -> None:
-        """Once, after attestation. A large task travels as a file.
+    def send_job(self, job: Job, *, generation: int | None = None) -> None:
+        """Once, after attestation. A large task travels as a file. From here on frames carry `generation`, if it is given.
 
         Raises:
             ValueError: the task is larger than `value_bytes`.
         """
+        if generation is not None and not isinstance(job, RunJob):
+            self._begin(generation)
         if isinstance(job, RunJob):
             text = codec.text(job.task).encode()
             part = self._send_part(text) if len(text) > INLINE_BYTES else None
+            if generation is not None:
+                self._begin(generation)
             self._send("job", job=job.to_wire(task_part=part))
         else:
             self._send("job", job=job.to_wire())
+
+    def _begin(self, generation: int) -> None:
+        self._generation = generation
+        self._incoming.begin(generation)
 
     def send_ok(self, call: int, encoded: Any, *, at: float, ahead: str = "") -> None:
         """Answer a call with a value (codec form); a large one goes as a read-only file.
@@ -157,7 +184,7 @@ class HostLink:
         """Tell the cell what was read; after its `end` this lets the supervisor go."""
         self._send("ack", upto=self._incoming.received)
 
-    def _send(self, kind: str, *, value: bytes = b"", **fields: Any) -> None:
+    def _send(self, kind: str, /, *, value: bytes = b"", **fields: Any) -> None:
         """`value`: the text of the last field, `ok`, so that it is not written out twice."""
         line = self._line(kind, fields, value)
         if not self._writer.fits(line):
@@ -167,6 +194,7 @@ class HostLink:
             line = self._line(kind, fields, value)
         self._incoming.sent += 1
         self._writer.append(line)
+        self._bell.ring()
 
     def _line(self, kind: str, fields: dict[str, Any], value: bytes = b"") -> bytes:
         line = _dump({"v": VERSION, "g": self._generation, "q": self._incoming.sent + 1, "t": kind, **fields})
@@ -188,6 +216,7 @@ class HostLink:
         """Give all descriptors back."""
         self._reader.close()
         self._writer.close()
+        self._bell.close()
 
 
 def _dump(frame: dict[str, Any]) -> bytes:

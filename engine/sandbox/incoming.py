@@ -92,6 +92,10 @@ class Incoming:
         self.sent = 0
         self.rotating = False
 
+    def begin(self, generation: int) -> None:
+        """The job is sent: from here on the cell's frames carry this generation."""
+        self._generation = generation
+
     @property
     def ended(self) -> bool:
         """True after the last word."""

@@ -12,11 +12,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from engine import ids
-from engine.errors import PolicyMismatch, SandboxUnavailable
+from engine.errors import CellLost, PolicyMismatch, SandboxUnavailable
 from engine.points import reached
 from engine.sandbox import labels, readback, remains, uids
 from engine.sandbox.exchange import HostLink
-from engine.sandbox.place import Intent, Place, boot_id, container_name
+from engine.sandbox.place import Idle, Intent, Place, boot_id, container_name
 from engine.sandbox.policy import CellPolicy, Kind
 
 if TYPE_CHECKING:
@@ -28,7 +28,10 @@ EXPIRY_MARGIN_S = 120
 
 @dataclass(frozen=True)
 class Wish:
-    """What a caller wants: `policy` is what is created, `claimed` what readback and attestation are compared with."""
+    """What a caller wants: `policy` is what is created, `claimed` what readback and attestation are compared with.
+
+    `deadline_s` bounds the job. `idle_s`: how long the cell may wait for it without an owner; 0 for a cell whose owner has a job.
+    """
 
     image_id: str
     kind: Kind
@@ -37,15 +40,20 @@ class Wish:
     run_id: str
     policy: CellPolicy
     claimed: CellPolicy
+    idle_s: float = 0.0
 
 
 class Launch:
-    """The host's resources of one cell, acquired step by step. `undo` may be called after any of them, and once."""
+    """The host's resources of one cell, acquired step by step; given back after any of them by `destroy` and `release`.
 
-    def __init__(self, sandbox: Sandbox, wish: Wish) -> None:
+    Or those of an idle cell, which `taken` acquires at once.
+    """
+
+    def __init__(self, sandbox: Sandbox, wish: Wish, *, cell_id: str = "") -> None:
         self._sandbox = sandbox
         self.wish = wish
-        self.cell_id = ids.new_cell_id()
+        self.is_taken = bool(cell_id)
+        self.cell_id = cell_id or ids.new_cell_id()
         self.name = container_name(self.cell_id)
         self.nonce = ids.new_nonce()
         self.container = ""
@@ -55,6 +63,28 @@ class Launch:
         self._claim: uids.Claim | None = None
         self._place: Place | None = None
         self._link: HostLink | None = None
+
+    @classmethod
+    def taken(cls, sandbox: Sandbox, wish: Wish, place: Place, idle: Idle) -> Launch:
+        """The resources of an idle cell whose place is owned now. On an error the place is left to the reaper.
+
+        Raises:
+            CellLost: its uid is another cell's by now, so that its container cannot live. StorageFull, EngineFailure: its files.
+        """
+        launch = cls(sandbox, wish, cell_id=place.intent.cell)
+        launch.nonce, launch.container, launch.pid = idle.nonce, idle.container_id, idle.pid
+        launch._asked_engine = True
+        launch._place = place
+        try:
+            launch._claim = uids.take(place.intent.uid, place.intent.cell)
+            if launch._claim is None:
+                raise CellLost(f"idle cell {place.intent.cell} lost its uid.")
+            launch._link = launch._exchange(begun=True)
+            place.claim_for(launch._intent())
+        except BaseException:
+            launch.release(gone=False)
+            raise
+        return launch
 
     @property
     def uid(self) -> int:
@@ -84,14 +114,14 @@ class Launch:
         self._claim = uids.claim(self.cell_id, self._uids_in_use)
         reached("cell.claimed")
         self._place = Place.make(self._sandbox.settings.home, self._intent())
-        self._link = HostLink(
-            self._place.path,
-            limits=self.wish.policy.limits,
-            generation=self.wish.generation,
-            group=self.wish.policy.group,
-        )
-        self._link.send_hello(nonce=self.nonce, uid=self._claim.uid, wait_s=wait_s)
+        self._link = self._exchange()
+        self._link.send_hello(nonce=self.nonce, kind=self.wish.kind, uid=self._claim.uid, wait_s=wait_s)
         reached("cell.intent")
+
+    def _exchange(self, *, begun: bool = False) -> HostLink:
+        """Before the job, frames are of generation 0: the cell may wait before anybody knows what for."""
+        policy = self.wish.policy
+        return HostLink(self.place.path, limits=policy.limits, generation=0, group=policy.group, begun=begun)
 
     def start(self) -> None:
         """Create, read back, compare, start.
@@ -127,8 +157,20 @@ class Launch:
             "labels": labels.labels_of(self.place.intent, home_id=self._sandbox.home_id),
         }
 
+    def shelve(self, key: str) -> None:
+        """Give an idle cell up to whoever takes it next; this process has no part in it any more."""
+        assert self.place.intent.idle_until is not None
+        assert self._claim is not None
+        idle = Idle(
+            key=key, container_id=self.container, pid=self.pid, nonce=self.nonce, until=self.place.intent.idle_until
+        )
+        self.link.close()
+        self._claim.abandon()
+        self.place.shelve(idle)
+
     def _intent(self) -> Intent:
         now = self._sandbox.clock.now()
+        idle = timedelta(seconds=self.wish.idle_s)
         return Intent(
             cell=self.cell_id,
             container=self.name,
@@ -142,7 +184,8 @@ class Launch:
             owner_pid=self._sandbox.pid,
             boot_id=boot_id(),
             created_at=now,
-            expires_at=now + timedelta(seconds=self.wish.deadline_s + EXPIRY_MARGIN_S),
+            expires_at=now + idle + timedelta(seconds=self.wish.deadline_s + EXPIRY_MARGIN_S),
+            idle_until=now + idle if idle else None,
         )
 
     def _uids_in_use(self) -> frozenset[int]:

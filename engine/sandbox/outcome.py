@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 
 class Cause(StrEnum):
@@ -28,8 +29,9 @@ SANDBOX_CAUSES = frozenset({Cause.SUPERVISOR_LOST, Cause.ENGINE_LOST, Cause.OPER
 
 @dataclass(frozen=True)
 class Accounting:
-    """What a cell took. Times in seconds; None where the machine gave no figure."""
+    """What a cell took. Times in seconds; None where the machine gave no figure. `start`: `cold`, or `warm` for one that waited."""
 
+    start: Literal["cold", "warm"] = "cold"
     queue_s: float = 0.0
     start_s: float = 0.0
     run_s: float = 0.0
@@ -44,7 +46,11 @@ class Accounting:
 
 @dataclass(frozen=True)
 class CellEnd:
-    """Final: the container was killed, waited for, removed and seen absent (unless `left_behind` names it for the reaper)."""
+    """Final: the container was killed, waited for, removed and seen absent; with two exceptions.
+
+    `left_behind`: that failed, and the reaper has it. `leaving`: the program and all its processes are gone, by the supervisor's
+    acknowledged word, and what is left of the cell is being removed; its record stays open until somebody has seen it absent.
+    """
 
     cell_id: str
     cause: Cause
@@ -53,6 +59,7 @@ class CellEnd:
     stragglers: int
     accounting: Accounting
     left_behind: bool = False
+    leaving: bool = False
     notes: tuple[str, ...] = ()
 
     @property

@@ -1,7 +1,9 @@
 """A cell's directory on the host: the written intent, and the lock that is the ownership of the cell.
 
 `cells/<cell>/cell.json` is written, and locked, before the container is created, and is never mounted: whoever finds its
-lock free knows that the owner is dead. `in/` and `out/` beside it are all that the cell sees.
+lock free knows that the owner is dead, unless `idle.json` stands beside it. That is a cell which waits for a job and belongs to
+whoever takes its lock first; the taker removes `idle.json` before anything else, so a cell is taken once. `in/` and `out/` are
+all that the cell sees.
 """
 
 from __future__ import annotations
@@ -15,9 +17,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from engine.files import is_locked, make_directory, read_regular, remove_tree, storage, write_all
+from engine.files import is_locked, make_directory, read_regular, remove_tree, storage, write_all, write_atomic
 
 RECORD = "cell.json"
+IDLE = "idle.json"
 CONTAINER = "container"
 """Holds the container's id, once the engine gave one: what is left of a container that is not listed is found by it."""
 
@@ -43,6 +46,24 @@ class Intent(BaseModel):
     boot_id: str
     created_at: datetime
     expires_at: datetime
+    idle_until: datetime | None = None
+
+
+class Idle(BaseModel):
+    """`idle.json`, version 1: what a taker has to know of a started and attested cell beyond its intent.
+
+    `key` names what it is good for (`engine.sandbox.pool`). `pid` is its first process as this machine sees it, 0 when it does not;
+    `until` is when it ends by itself.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: Literal[1] = 1
+    key: str
+    container_id: str
+    pid: int
+    nonce: str
+    until: datetime
 
 
 def cells_directory(home: Path) -> Path:
@@ -94,6 +115,41 @@ class Place:
         with storage(self.path):
             (self.path / CONTAINER).write_text(container, encoding="ascii")
 
+    @classmethod
+    def take(cls, path: Path, *, key: str) -> tuple[Place, Idle] | None:
+        """Own an idle cell; None when it is not to be had: taken, ended, of another key, or not readable.
+
+        From here on it is used: a taker that dies leaves a cell without an owner, like any other.
+        """
+        try:
+            descriptor = os.open(path / RECORD, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            idle = read_idle(path)
+            if idle is None or idle.key != key:
+                raise BlockingIOError
+            intent = Intent.model_validate_json(os.pread(descriptor, 64 * 1024, 0))
+            (path / IDLE).unlink()
+        except (OSError, ValueError):
+            os.close(descriptor)
+            return None
+        return cls(path, intent, descriptor), idle
+
+    def claim_for(self, intent: Intent) -> None:
+        """Write down whose it is now, into the same file, whose lock is the ownership."""
+        self.intent = intent
+        data = intent.model_dump_json(indent=1).encode() + b"\n"
+        with storage(self.path):
+            os.pwrite(self._descriptor, data, 0)
+            os.ftruncate(self._descriptor, len(data))
+
+    def shelve(self, idle: Idle) -> None:
+        """Give the cell up to whoever takes it."""
+        write_atomic(self.path / IDLE, idle.model_dump_json(indent=1).encode() + b"\n", durable=False)
+        os.close(self._descriptor)
+
     def remove(self) -> None:
         """The cell is proven gone: so is its directory."""
         remove_tree(self.path)
@@ -126,10 +182,19 @@ def intent_of(path: Path) -> Intent | None:
         return None
 
 
+def read_idle(path: Path) -> Idle | None:
+    """What stands in a cell's `idle.json`; None when there is none, or none that can be read."""
+    try:
+        return Idle.model_validate_json((path / IDLE).read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
 def held_by(home: Path, pid: int) -> tuple[str, ...]:
     """Ids of the cells that a process opened and has not ended, sorted. What cannot be read is left out."""
     found = []
     for path in sorted((home / "cells").glob(f"*/{RECORD}")):
         intent = intent_of(path.parent)
-        found += [intent.cell] if intent is not None and intent.owner_pid == pid else []
+        if intent is not None and intent.owner_pid == pid and not (path.parent / IDLE).exists():
+            found.append(intent.cell)
     return tuple(found)

@@ -1,8 +1,8 @@
 """Cells without an owner, ended: works from the engine's list of labels, never from memory.
 
-A cell of this home whose `cell.json` nobody has locked belongs to a dead process; one past its expiry belongs to nobody
-whatever its owner says. Both are killed, waited for, removed and seen absent, with every process that carries the container's
-id, and the uid is free again. Other homes' cells are not looked at.
+A cell of this home whose `cell.json` nobody has locked belongs to a dead process, unless it waits for a job, runs, and may wait
+on; one past its expiry belongs to nobody whatever its owner says. Both are killed, waited for, removed and seen absent, with every
+process that carries the container's id, and the uid is free again. Other homes' cells are not looked at.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from engine.errors import SandboxError
 from engine.files import Locked, lock, remove_tree
 from engine.sandbox import labels, remains, uids
 from engine.sandbox.docker import Container
-from engine.sandbox.place import RECORD, cells_directory, container_of, intent_of, owned
+from engine.sandbox.place import IDLE, RECORD, cells_directory, container_of, intent_of, owned
 
 if TYPE_CHECKING:
     from engine.sandbox.service import Sandbox
@@ -48,6 +48,7 @@ class ListedCell:
     state: str
     owned: bool
     expired: bool
+    idle: bool = False
 
 
 def list_cells(sandbox: Sandbox) -> list[ListedCell]:
@@ -67,6 +68,7 @@ def list_cells(sandbox: Sandbox) -> list[ListedCell]:
             state=container.state,
             owned=bool(cell_id) and owned(path),
             expired=_expired(sandbox, container),
+            idle=bool(cell_id) and _waits(sandbox, container, path),
         )
     unlisted = {path: container_of(path) for path in _directories(sandbox) if path.name not in found}
     processes = remains.find(unlisted.values())
@@ -104,6 +106,8 @@ def _reap_container(sandbox: Sandbox, container: Container) -> Reaped | None:
     path = cells_directory(sandbox.settings.home) / cell_id
     known = ids.CELL_ID.fullmatch(cell_id) is not None and path.is_dir()
     expired = _expired(sandbox, container)
+    if known and _waits(sandbox, container, path):
+        return None
     with ExitStack() as held:
         if known:
             try:
@@ -149,6 +153,13 @@ def _containers(sandbox: Sandbox) -> tuple[Container, ...]:
 
 def _directories(sandbox: Sandbox) -> list[Path]:
     return sorted(path for path in cells_directory(sandbox.settings.home).iterdir() if path.is_dir())
+
+
+def _waits(sandbox: Sandbox, container: Container, path: Path) -> bool:
+    """True for an idle cell that may go on waiting."""
+    until = container.labels.get(labels.IDLE_UNTIL, "")
+    in_time = until.isdigit() and sandbox.clock.now().timestamp() < int(until)
+    return in_time and container.state == "running" and (path / IDLE).exists()
 
 
 def _expired(sandbox: Sandbox, container: Container) -> bool:

@@ -7,7 +7,9 @@ the cell can write, truncate, punch, extend and lock what it was given.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +46,21 @@ def _make(path: Path, mode: int, flags: int, group: int) -> int:
     return descriptor
 
 
+def _open_again(path: Path, flags: int) -> int:
+    """A segment that another process of this user made, in an exchange that no untrusted code was near so far.
+
+    Raises:
+        StorageFull, EngineFailure: as `files.storage`; also for what is not a plain file of ours.
+    """
+    with storage(path):
+        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_nlink != 1:
+            os.close(descriptor)
+            raise OSError(errno.EPERM, "it is no plain file of ours")
+    return descriptor
+
+
 @dataclass
 class _Written:
     path: Path
@@ -53,12 +70,13 @@ class _Written:
 class SegmentWriter:
     """Appends lines to `in/`; the caller says where a segment ends, and which ones the cell has read."""
 
-    def __init__(self, directory: Path, *, group: int) -> None:
+    def __init__(self, directory: Path, *, group: int, begun: bool = False) -> None:
         self._directory = directory
         self._group = group
         self._number = 1
-        self._descriptor = _make(segment_path(directory, 1), 0o640, os.O_WRONLY | os.O_APPEND, group)
-        self._size = 0
+        first, flags = segment_path(directory, 1), os.O_WRONLY | os.O_APPEND
+        self._descriptor = _open_again(first, flags) if begun else _make(first, 0o640, flags, group)
+        self._size = os.fstat(self._descriptor).st_size
         self._old: deque[_Written] = deque()
         self.bytes_written = 0
 
@@ -100,8 +118,11 @@ class SegmentWriter:
 class SegmentReader:
     """Gives the whole lines of `out/` one by one, without their newline."""
 
-    def __init__(self, directory: Path, *, group: int) -> None:
-        self._segments = deque(_make(path, 0o660, os.O_RDWR, group) for path in outgoing_paths(directory))
+    def __init__(self, directory: Path, *, group: int, begun: bool = False) -> None:
+        self._segments = deque(
+            _open_again(path, os.O_RDWR) if begun else _make(path, 0o660, os.O_RDWR, group)
+            for path in outgoing_paths(directory)
+        )
         self._offset = 0
         self._buffer = bytearray()
         self._searched = 0

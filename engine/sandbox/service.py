@@ -10,6 +10,7 @@ import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
@@ -24,6 +25,9 @@ from engine.sandbox.outcome import CellEnd
 from engine.sandbox.policy import CellPolicy, Kind, Runtime
 from engine.sandbox.reaper import ListedCell, Reaped
 from engine.settings import Settings
+
+if TYPE_CHECKING:
+    from engine.sandbox.keeper import Keeper
 
 TRIAL_DEADLINE_S = 30.0
 TRIALS = "trials.json"
@@ -50,13 +54,30 @@ class Sandbox:
     engine: Engine
     pid: int = field(default_factory=os.getpid)
     _home_id: str = ""
+    keeper: Keeper | None = None
     _trials: dict[str, bool] = field(default_factory=dict)
+    _chosen: dict[str, Runtime] = field(default_factory=dict)
 
     @classmethod
     def from_settings(cls, settings: Settings, clock: Clock | None = None) -> Sandbox:
-        """On the engine that the settings name; nothing is asked of it yet."""
+        """On the engine that the settings name; nothing is asked of it yet. Without `keep`, cells are gone before their end is told."""
         engine = Engine(settings.docker_host, timeout_s=settings.engine_timeout_s)
         return cls(settings, clock or SystemClock(), engine)
+
+    def keep(self, *, handing_over: bool = False) -> None:
+        """From now on used cells are removed and idle ones made in the background, unless the settings want no warm cells."""
+        from engine.sandbox.keeper import Keeper
+
+        if self.settings.warm_cells and self.keeper is None:
+            self.keeper = Keeper(self, handing_over=handing_over)
+
+    def close(self) -> None:
+        """Finish or hand over what is done in the background; close the connection to the engine."""
+        try:
+            if self.keeper is not None:
+                self.keeper.close()
+        finally:
+            self.engine.close()
 
     @property
     def home_id(self) -> str:
@@ -77,9 +98,10 @@ class Sandbox:
         """
         if self.settings.runtime != "auto":
             return self.settings.runtime
-        if "runsc" not in await anyio.to_thread.run_sync(self._runtimes):
-            return "runc"
-        return "runsc" if await self._passes("runsc", image_id) else "runc"
+        if image_id not in self._chosen:
+            there = "runsc" in await anyio.to_thread.run_sync(self._runtimes)
+            self._chosen[image_id] = "runsc" if there and await self._passes("runsc", image_id) else "runc"
+        return self._chosen[image_id]
 
     async def trial(self, runtime: Runtime, image_id: str) -> TrialResult:
         """Start a cell of this runtime, let it attest, run nothing, end it."""

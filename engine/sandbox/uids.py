@@ -101,6 +101,22 @@ def claim(cell_id: str, in_use: Callable[[], frozenset[int]], *, directories: tu
     raise NoUidLeft(f"all {COUNT} uids for cells are in use.", fix="Wait for cells to end, or run `cloche cells reap`.")
 
 
+def take(uid: int, cell_id: str, *, directories: tuple[Path, ...] = ()) -> Claim | None:
+    """The claim of a cell that is taken over by this process; None when the uid is not that cell's any more.
+
+    Raises:
+        SandboxUnavailable: there is no directory for the locks.
+    """
+    with directory_for_claims(directories or DIRECTORIES) as directory:
+        descriptor = _try(directory / str(uid))
+    if descriptor is None:
+        return None
+    if os.pread(descriptor, 64, 0) != cell_id.encode():
+        os.close(descriptor)
+        return None
+    return Claim(uid, descriptor)
+
+
 def _claim(directory: Path, uid: int, cell_id: str, *, dead: bytes) -> Claim | bytes | None:
     """Claim this one if its file is empty or names the cell `dead`; the cell that it names instead; None when it is held."""
     descriptor = _try(directory / str(uid))

@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import threading
+from pathlib import Path
 
 from engine import log
 from engine.clock import Clock
@@ -52,6 +53,11 @@ class Watch:
         self.killed = ""
         self._thread = threading.Thread(target=self._run, name=f"watch-{container[:12]}", daemon=True)
         self._thread.start()
+
+    @property
+    def sees_process(self) -> bool:
+        """True where the first process can be seen from this machine, so that the engine need not be asked about it."""
+        return self._pidfd is not None
 
     def _open(self, pid: int) -> int | None:
         # believed only if the process is the container's: behind a remote engine the number means another process
@@ -174,3 +180,12 @@ class Watch:
                 os.close(self._pidfd)
             if self.cgroup is not None:
                 self.cgroup.close()
+
+
+def is_awake(pid: int) -> bool:
+    """False for a process that is gone, stopped or frozen, and for one that waits for a disk."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] in ("R", "S")

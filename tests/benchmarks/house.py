@@ -81,7 +81,8 @@ def published(root: Path) -> Iterator[App]:
 
 def settings_of(home: Path, **environ: str) -> Settings:
     """Of such a home, for this process and others: runc, and nothing of the caller's environment but where the engine is."""
-    given = {"CLOCHE_HOME": str(home), "CLOCHE_RUNTIME": "runc", "DOCKER_HOST": os.environ.get("DOCKER_HOST", "")}
+    engine = os.environ.get("DOCKER_HOST", "")
+    given = {"CLOCHE_HOME": str(home), "CLOCHE_RUNTIME": "runc", "DOCKER_HOST": engine, "CLOCHE_WARM_CELLS": "0"}
     return load({**given, **environ})
 
 

@@ -54,7 +54,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Commands:
-    """Runs `cloche` in one home, without a terminal and without anything of the caller's environment."""
+    """Runs `cloche` in one home, without a terminal, without anything of the caller's environment, and leaving no cell waiting."""
 
     home: Path
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -62,7 +62,8 @@ class Commands:
     def env(self) -> dict[str, str]:
         """What the process gets."""
         kept = {name: os.environ[name] for name in ("PATH", "DOCKER_HOST", "HOME") if name in os.environ}
-        return {**kept, "CLOCHE_HOME": str(self.home), "CLOCHE_RUNTIME": "runc", **self.environment}
+        ours = {"CLOCHE_HOME": str(self.home), "CLOCHE_RUNTIME": "runc", "CLOCHE_WARM_CELLS": "0"}
+        return {**kept, **ours, **self.environment}
 
     def __call__(
         self, *words: str | Path, stdin: bytes = b"", cwd: Path | None = None, timeout_s: float = 120

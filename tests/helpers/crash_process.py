@@ -81,7 +81,11 @@ async def _execute(job: Job) -> None:
         await _do(job, clock, Factory(moments.reached, _scripted(job.program)), moments, _nothing_to_prove)
         return
     settings = Settings(
-        home=Path(job.home), docker_host=job.engine, runtime="runc", engine_timeout_s=job.engine_timeout_s
+        home=Path(job.home),
+        docker_host=job.engine,
+        runtime="runc",
+        engine_timeout_s=job.engine_timeout_s,
+        warm_cells=0,
     )
     with open_app(settings) as app:
         image_id = await app.ready()

@@ -79,7 +79,7 @@ class GuestCell:
 
     def greet(self) -> Hello:
         """Send hello and wait for the answer."""
-        self.link.send_hello(nonce=NONCE, uid=os.getuid(), wait_s=10.0)
+        self.link.send_hello(nonce=NONCE, kind="run", uid=os.getuid(), wait_s=10.0)
         hello: Hello = self.until(Hello)
         return hello
 

@@ -38,7 +38,7 @@ def real(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Iterator[R
 @pytest.fixture(scope="module")
 def app(real: RealStage) -> Iterator[App]:
     """The canceller's."""
-    settings = Settings(home=real.sandbox.settings.home, docker_host=load().docker_host, runtime="runc")
+    settings = Settings(home=real.sandbox.settings.home, docker_host=load().docker_host, runtime="runc", warm_cells=0)
     with open_app(settings) as opened:
         yield opened
 

@@ -457,7 +457,7 @@ def test_without_a_hello_or_a_job_the_supervisor_goes_away():
     with guest_cell(hello_s=0.2) as cell:
         assert cell.process.wait(timeout=10) == 75
     with guest_cell() as cell:
-        cell.link.send_hello(nonce=NONCE, uid=1, wait_s=0.2)
+        cell.link.send_hello(nonce=NONCE, kind="run", uid=1, wait_s=0.2)
         end = cell.to_end()
         assert (end.cause, end.detail) == ("deadline", "no_job")
         assert cell.leave() == 0

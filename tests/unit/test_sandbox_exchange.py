@@ -128,7 +128,7 @@ def test_the_host_writes_the_golden_lines_byte_for_byte(tmp_path: Path) -> None:
     limits = Limits(**json.loads(golden[0])["limits"])
     link = HostLink(tmp_path, limits=limits, generation=3)
     task = codec.encode({"$kind": "a", "größe": float("nan")})
-    link.send_hello(nonce="9f2c4e6a8b0d1f3e5c7a9b8d6f4e2c0a", uid=70001, wait_s=120)
+    link.send_hello(nonce="9f2c4e6a8b0d1f3e5c7a9b8d6f4e2c0a", kind="run", uid=70001, wait_s=120)
     link.send_job(RunJob(entry="log_triage", task=task, seed="00ff", deadline_s=3600.0, at=1893456000.0))
     link.send_ok(1, {"text": "zeile 1\n日本", "next": None, "size": 17}, at=AT)
     written = (link.inbox / "000001.seg").read_bytes().splitlines(keepends=True)
@@ -181,7 +181,7 @@ def test_a_segment_that_was_read_is_emptied_and_its_file_used_again(link: HostLi
         cell.send("rotate")
         cell.send("output", stream="stdout", offset=offset, data="YQ==")
         assert [type(frame) for frame in everything(link)] == [Output]
-    assert sorted(link.outbox.iterdir()) == files
+    assert sorted(link.outbox.glob("*.seg")) == files
 
 
 def test_the_hosts_segments_rotate_and_go_away_when_acknowledged(link: HostLink, cell: CellSide) -> None:

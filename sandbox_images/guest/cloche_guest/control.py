@@ -1,8 +1,8 @@
 """The supervisor's one loop: what the host says, what the descriptors of children say, who ended, and the clock.
 
 `turn` is the only place that waits. It polls the exchange (file notifications do not cross every runtime): quickly while an
-answer is due, cheaply otherwise. While the host is behind, nothing of the children is read, so that they wait and memory
-stays bounded.
+answer is due, cheaply otherwise; where the host can ring (a FIFO in `out/`), what comes while nothing is due wakes it at once.
+While the host is behind, nothing of the children is read, so that they wait and memory stays bounded.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 import os
 import select
 import signal
+import stat
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -19,11 +20,15 @@ from cloche_guest.children import Reaper
 from cloche_guest.link import HostBroke, Reader, Received, Writer
 
 IDLE_MS = 20
+RUNG_IDLE_MS = 1000
+"""Where the host can ring, looking is only for what a lost ring would have told."""
+
 SLEEP_S, SPIN_S = 0.0002, 0.001
 """Waiting for an answer sleeps first, since the host has two records to write, and then only yields the processor for a while:
 the shortest sleep takes as long as all the rest. Yielding from the start would use up the cell's share of CPU time."""
 
 HOST_GONE_S = 10.0
+BELL = "bell"
 
 Source = tuple[int, Callable[[], None]]
 """Poll events and what to do when one came."""
@@ -79,8 +84,14 @@ class Control:
         self._wake, wake_write = os.pipe()
         for descriptor in (self._wake, wake_write):
             os.set_blocking(descriptor, False)
+        self._bell = _open_bell(paths.outgoing)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    @property
+    def is_rung(self) -> bool:
+        """True where the host can wake this process, so that nothing has to be looked for often."""
+        return self._bell is not None
 
     def send(self, kind: str, **fields: Any) -> None:
         """One frame to the host.
@@ -133,7 +144,7 @@ class Control:
         if not free:
             return min(1.0, until_deadline)
         if self._due_since is None:
-            return min(float(IDLE_MS), until_deadline)
+            return min(float(IDLE_MS if self._bell is None else RUNG_IDLE_MS), until_deadline)
         waited = now - self._due_since
         if SLEEP_S <= waited < SPIN_S:
             return 0.0
@@ -144,6 +155,8 @@ class Control:
         woken = False
         poll = select.poll()
         poll.register(self._wake, select.POLLIN)
+        if self._bell is not None:
+            poll.register(self._bell, select.POLLIN)
         for descriptor, (events, _) in sources.items():
             poll.register(descriptor, events)
         # poll counts whole milliseconds; below that the time is slept away.
@@ -156,6 +169,8 @@ class Control:
             if descriptor == self._wake:
                 os.read(self._wake, 4096)
                 woken = True
+            elif descriptor == self._bell:
+                os.read(self._bell, 4096)
             elif descriptor in sources:
                 sources[descriptor][1]()
         return woken
@@ -195,3 +210,18 @@ class Control:
                 return False
             self.turn({}, due=True)
         return True
+
+
+def _open_bell(outgoing: str) -> int | None:
+    """The FIFO that the host rings; None where there is none or the runtime does not carry it.
+
+    Opened for writing too, so that it never reads as closed while nobody on the host has it open.
+    """
+    try:
+        descriptor = os.open(os.path.join(outgoing, BELL), os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    return None

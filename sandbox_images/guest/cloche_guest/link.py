@@ -34,7 +34,10 @@ class Received(dict[str, Any]):
 
 
 class Reader:
-    """Frames from the host, in order, checked; `received` is the sequence of the last one, `generation` that of the first."""
+    """Frames from the host, in order, checked; `received` is the sequence of the last one.
+
+    `generation` is that of the first frame until the job, which sets it: a cell may wait before anybody knows for which run.
+    """
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -58,7 +61,7 @@ class Reader:
             frame = Received(wire.parse(line))
             frame.line = line
             kind = wire.check_fields(frame, wire.HOST_FRAMES)
-            if self.generation is None:
+            if self.generation is None or kind == "job":
                 self.generation = frame["g"] if type(frame.get("g")) is int else -1
             wire.check_order(frame, generation=self.generation, expected=self.received + 1)
         except wire.WireError as error:

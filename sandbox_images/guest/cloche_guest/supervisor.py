@@ -58,7 +58,7 @@ def serve(paths: Paths, *, hello_s: float = HELLO_S) -> int:
             hello["uid"] if paths.drop else None, limits["processes"], limits["open_files"], limits["file_bytes"]
         )
         _greet(control, hello.pop("nonce"), rights)
-        _job(control, hello["wait_s"], limits, rights)
+        _job(control, hello, limits, rights)
         control.await_acknowledgement(ACKNOWLEDGED_S)
     except HostBroke as error:
         print(f"the host broke the exchange: {error}", file=sys.stderr)
@@ -86,7 +86,7 @@ def _wait_for(
     until = time.monotonic() + timeout_s
     quick_until = time.monotonic() + 1.0
     while time.monotonic() < until:
-        frames = control.turn({}, due=time.monotonic() < quick_until)
+        frames = control.turn({}, due=not control.is_rung and time.monotonic() < quick_until)
         for number, frame in enumerate(frames, 1):
             if frame["t"] == "part" and parts is not None:
                 parts[frame["id"]] = frame
@@ -114,20 +114,19 @@ def _greet(control: Control, nonce: str, rights: Rights) -> None:
     control.send("hello", nonce=nonce, attestation=attestation)
 
 
-def _job(control: Control, wait_s: float, limits: dict[str, int], rights: Rights) -> None:
+def _job(control: Control, hello: dict[str, Any], limits: dict[str, int], rights: Rights) -> None:
     """Wait for the job and do it, up to and including `end`."""
-    # Ours, and wanted by a run, which starts most often: loaded while the host looks at the attestation.
-    import cloche_guest.running
-    import cloche_guest.worker
     from cloche_guest.gate import Cases
 
+    _preload(hello["kind"], control)
     parts: dict[int, dict[str, Any]] = {}
     cases = Cases(control, rights=rights, case_timeout_s=0, output_bytes=0)
     try:
-        frame = _wait_for(control, "job", wait_s, parts)
+        frame = _wait_for(control, "job", hello["wait_s"], parts)
         if frame is None:
             cases.end("deadline", "no_job", 128 + signal.SIGKILL)
             return
+        control.writer.generation = control.reader.generation or 0
         job = frame["job"]
         control.deadline = time.monotonic() + _number(job, "deadline_s")
         control.acknowledge()
@@ -139,7 +138,6 @@ def _job(control: Control, wait_s: float, limits: dict[str, int], rights: Rights
 
                 cases = _cases(control, job, rights)
                 cloche_guest.cases.preload(control.paths)
-                gc.freeze()
                 cases.run([partial(cloche_guest.cases.run_case, job, case, control.paths) for case in job["cases"]])
             case "probe":
                 import cloche_guest.attempt
@@ -156,6 +154,19 @@ def _job(control: Control, wait_s: float, limits: dict[str, int], rights: Rights
         raise HostBroke(f"frame.bad_field: job: {error!r}") from error
 
 
+def _preload(kind: str, control: Control) -> None:
+    """Load what a job of this kind needs, all of it ours, while the host looks at the attestation or before it has a job at all."""
+    import cloche_guest.running
+    import cloche_guest.worker
+
+    if kind == "gate":
+        import cloche_guest.cases
+
+        cloche_guest.cases.preload(control.paths)
+    gc.collect()
+    gc.freeze()
+
+
 def _run(
     control: Control, job: dict[str, Any], limits: dict[str, int], rights: Rights, parts: dict[int, dict[str, Any]]
 ) -> None:
@@ -166,7 +177,6 @@ def _run(
         task = json.loads(take_part(control, parts, job["task_part"], value_bytes=limits["value_bytes"]))
     else:
         task = job["task"]
-    gc.freeze()
     run = Run(control, limits=limits, rights=rights, parts=parts)
     world = worker.World(seed=str(job["seed"]), at=float(job["at"]), value_bytes=limits["value_bytes"])
     run.run(partial(worker.run, job["entry"], task, control.paths, world))

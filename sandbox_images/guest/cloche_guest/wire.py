@@ -51,7 +51,13 @@ _REQUIRED, _OPTIONAL = True, False
 
 # field -> (JSON kind, required). Kinds: str int num bool obj list any
 HOST_FRAMES: dict[str, dict[str, tuple[str, bool]]] = {
-    "hello": {"nonce": ("str", True), "uid": ("int", True), "limits": ("obj", True), "wait_s": ("num", True)},
+    "hello": {
+        "nonce": ("str", True),
+        "kind": ("str", True),
+        "uid": ("int", True),
+        "limits": ("obj", True),
+        "wait_s": ("num", True),
+    },
     "job": {"job": ("obj", True)},
     "part": {"id": ("int", True), "file": ("str", True), "size": ("int", True), "sha256": ("str", True)},
     "reply": {
