@@ -27,7 +27,7 @@ from engine.files import lock, make_directory, sha256_hex
 from engine.sandbox import remains, tally, uids
 from engine.sandbox.cell import JOB_WAIT_S, Cell, in_thread
 from engine.sandbox.launch import Launch, Wish
-from engine.sandbox.place import IDLE, Intent, Place, boot_id, cells_directory, owned, read_idle, intent_of
+from engine.sandbox.place import IDLE, Intent, Place, boot_id, cells_directory, intent_of, owned, read_idle
 from engine.sandbox.policy import CellPolicy, Kind
 
 if TYPE_CHECKING:
