@@ -1,4 +1,4 @@
-"""The reference pages that are rendered from the code, so that they cannot go stale: cli, settings, exit codes, JSON, rules, authoring.
+"""The reference pages that are rendered from the code, so that they cannot go stale.
 
     python -m cli.reference --write     writes them below docs/reference
     python -m cli.reference --check     exits 1 and names the pages that differ
@@ -28,6 +28,7 @@ from cli.app import tree
 from cli.reference_authoring import authoring_page
 from cli.reference_json import json_page, type_name
 from cli.reference_rules import rules_page
+from cli.reference_seccomp import seccomp_page
 from engine.errors import ClocheError
 from engine.settings import PREFIX, Settings
 
@@ -57,6 +58,7 @@ def pages() -> dict[str, str]:
         "json.md": NOTICE + json_page(),
         "rules.md": NOTICE + rules_page(),
         "authoring.md": NOTICE + authoring_page(),
+        "seccomp.md": NOTICE + seccomp_page(),
     }
 
 

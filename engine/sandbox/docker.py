@@ -27,6 +27,7 @@ from engine.sandbox import freezer, labels
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 OLDEST_API, NEWEST_API = (1, 41), (1, 47)
 KILL_WAIT_S = 10.0
+NOT_RUNNING = ("is not running", "can only kill running containers")  # Docker's words, Podman's
 
 
 class EngineUnreachable(SandboxUnavailable):
@@ -187,7 +188,7 @@ class Engine:
             with self._translated(f"kill {container[:20]}"):
                 self._api().kill(container, signal="KILL")
         except EngineRefused as error:
-            if "is not running" in error.message:
+            if any(words in error.message for words in NOT_RUNNING):
                 return False
             raise
         return True

@@ -12,11 +12,11 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 from engine.files import sha256_hex
+from engine.sandbox import seccomp
 from engine.sandbox.incoming import Limits
 from engine.sandbox.segments import outgoing_paths
 from engine.settings import Settings
@@ -79,16 +79,6 @@ SEGMENT_FLOOR_BYTES = 8 * 1024 * 1024
 OPEN_FILES_MARGIN = 64
 
 
-@cache
-def seccomp_text(runtime: Runtime) -> str:
-    """Our allow-list as JSON text. Under runsc with `--oci-seccomp` the errno of a rule is not honoured: clone3 is let through."""
-    profile = json.loads((Path(__file__).parent / "seccomp.json").read_text(encoding="utf-8"))
-    if runtime == "runsc":
-        profile["syscalls"] = [rule for rule in profile["syscalls"] if rule["names"] != ["clone3"]]
-        profile["syscalls"][0]["names"].append("clone3")
-    return json.dumps(profile, separators=(",", ":"))
-
-
 @dataclass(frozen=True)
 class CellPolicy:
     """The configuration of a cell. Sizes in bytes; `nano_cpus` in 1e-9 cores; `ulimits` are (name, soft = hard)."""
@@ -144,7 +134,7 @@ class CellPolicy:
             runtime=runtime,
             kind=kind,
             limits=limits,
-            seccomp=seccomp_text(runtime),
+            seccomp=seccomp.text(runtime),
             group=os.getegid(),
             memory=settings.memory_bytes,
             memory_swap=settings.memory_bytes,

@@ -23,12 +23,12 @@ def protections(policy: CellPolicy) -> tuple[Rule, ...]:
     runc = policy.runtime == "runc"
     kernel = "kernel" if runc else "gVisor"
     return (
-        Rule("network", policy.network, "kernel namespace" if runc else "gVisor without a network stack"),
+        Rule("network", policy.network, "kernel namespace" if runc else "gVisor's own stack, which has loopback alone"),
         Rule(
             "system calls",
-            f"{_allowed(policy.seccomp)} allowed, clone3 → {'ENOSYS' if runc else 'allowed'}",
+            f"{_allowed(policy.seccomp)}, clone3 → ENOSYS" if runc else "those that gVisor has",
             "kernel (seccomp)" if runc else "gVisor's own kernel",
-            "" if runc else "the list is ignored unless runsc runs with --oci-seccomp; gVisor answers by itself",
+            "" if runc else "our list is ignored unless runsc runs with --oci-seccomp",
         ),
         Rule(
             "privileges",
@@ -63,9 +63,9 @@ def protections(policy: CellPolicy) -> tuple[Rule, ...]:
     )
 
 
-def _allowed(seccomp: str) -> str:
+def _allowed(profile: str) -> str:
     try:
-        rules = json.loads(seccomp)["syscalls"]
+        rules = json.loads(profile)["syscalls"]
     except (ValueError, KeyError, TypeError):
         return "all calls"
     return f"{len({name for rule in rules if rule['action'] == 'SCMP_ACT_ALLOW' for name in rule['names']})} calls"
