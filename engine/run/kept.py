@@ -21,6 +21,9 @@ from engine.run.events import Artifact, Output
 from engine.sandbox.frames import Artifact as ArtifactFrame
 from engine.sandbox.frames import Output as OutputFrame
 
+GAPS = 100
+"""Gaps of a stream that are marked."""
+
 
 @dataclass
 class _Stream:
@@ -30,6 +33,7 @@ class _Stream:
     end: int = 0
     cut: int = 0
     kept: int = 0
+    gaps: int = 0
     full: bool = False
 
 
@@ -38,7 +42,7 @@ class Kept:
     """The output of one generation; `close` when it is over.
 
     A stream longer than `limit_bytes` is kept to that length. Every gap is marked by a line of its own that says how many bytes
-    are missing. Later generations are appended behind a line with their number.
+    are missing, the first 100 of them: our supervisor leaves one. Later generations are appended behind a line with their number.
     """
 
     folder: Path
@@ -109,7 +113,9 @@ class Kept:
         return events
 
     def _mark(self, stream: _Stream, missing: int) -> None:
-        write_all(stream.descriptor, f"\n[cloche: {missing} bytes were not kept]\n".encode())
+        if stream.gaps < GAPS:
+            write_all(stream.descriptor, f"\n[cloche: {missing} bytes were not kept]\n".encode())
+        stream.gaps += 1
         stream.end += missing
         stream.cut += missing
 

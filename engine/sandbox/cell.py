@@ -18,8 +18,8 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -279,13 +279,10 @@ class Cell:
 
     def _poll(self) -> CellFrame | None:
         assert self._watch is not None
-        try:
+        with self._violations_noted():
             frame = self._launch.link.poll()
             if isinstance(frame, End):
                 self._launch.link.check_finished()
-        except ExchangeError as error:
-            self._violation = error.code
-            raise
         if isinstance(frame, End):
             # before the acknowledgement: once the supervisor ends, the counters disappear
             self._watch.sample()
@@ -299,18 +296,29 @@ class Cell:
 
         Raises:
             ValueError: it is larger than a value may be; answer with an error instead.
+            ExchangeError: the cell does not read what it is sent; it will be destroyed.
         """
-        self._launch.link.send_ok(number, encoded, at=at, ahead=ahead)
+        with self._violations_noted():
+            self._launch.link.send_ok(number, encoded, at=at, ahead=ahead)
         self._expect_more()
 
     async def reply_error(
         self, number: int, type_name: str, message: str, traceback: str = "", *, at: float, ahead: str = ""
     ) -> None:
         """Answer a call with an error, raised in the program as CallError; `at` and `ahead` as for `HostLink.send_ok`."""
-        self._launch.link.send_error(
-            number, type_name=type_name, message=message, traceback=traceback, at=at, ahead=ahead
-        )
+        with self._violations_noted():
+            self._launch.link.send_error(
+                number, type_name=type_name, message=message, traceback=traceback, at=at, ahead=ahead
+            )
         self._expect_more()
+
+    @contextmanager
+    def _violations_noted(self) -> Iterator[None]:
+        try:
+            yield
+        except ExchangeError as error:
+            self._violation = error.code
+            raise
 
     def _expect_more(self) -> None:
         """The program goes on: what it says next is waited for closely, also by a `receive` that waits already."""

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from engine.sandbox.frames import End
 from engine.sandbox.outcome import Cause
 
+NAMED = 5
+"""Entries of the output folder that a note names."""
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -75,4 +78,15 @@ def _notes(seen: Evidence, cause: Cause) -> tuple[str, ...]:
         notes.append(f"{seen.pids_refused} processes or threads were refused")
     if seen.end is not None and seen.end.stragglers:
         notes.append(f"{seen.end.stragglers} processes were left and killed")
+    if seen.end is not None and seen.end.usage.get("skipped_files"):
+        notes.append(_left_out(seen.end))
     return tuple(notes)
+
+
+def _left_out(end: End) -> str:
+    """Which entries of the output folder did not become output files, and why; the first of them."""
+    named = end.usage.get("skipped")
+    shown = named[:NAMED] if isinstance(named, list) else []
+    count = int(end.usage["skipped_files"])
+    more = ["…"] if count > len(shown) else []
+    return f"{count} entries of /tmp/output were left out: {'; '.join([*shown, *more])}"

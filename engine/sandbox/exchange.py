@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cloche_guest import codec, wire
-from cloche_guest.wire import INLINE_BYTES, VERSION
+from cloche_guest.wire import INLINE_BYTES, SEGMENT_BYTES, VERSION
 
 from engine.files import make_directory, sha256_hex, write_atomic
 from engine.jsontext import compact
@@ -23,6 +23,9 @@ from engine.sandbox.incoming import Incoming, Limits
 from engine.sandbox.jobs import Job, RunJob
 from engine.sandbox.segments import SegmentReader, SegmentWriter
 from engine.sandbox.violations import violation
+
+UNREAD_VALUES, UNREAD_BYTES = 4, 128 * 1024 * 1024
+"""What was sent and is not acknowledged lies on the disk: at most so many times `value_bytes`, and so much for what is in frames."""
 
 ERROR_TYPE_CHARACTERS = 200
 ERROR_CHARACTERS = 32 * 1024
@@ -61,7 +64,7 @@ class HostLink:
             undo.pop_all()
         self._incoming.sent = 1 if begun else 0
         self._part = 0
-        self._part_files: deque[tuple[int, Path]] = deque()
+        self._part_files: deque[tuple[int, Path, int]] = deque()
 
     def _lay_out(self) -> None:
         for path, mode in ((self.inbox, 0o755), (self.outbox, 0o750), (self._parts, 0o750)):
@@ -114,6 +117,11 @@ class HostLink:
         while self._part_files and self._part_files[0][0] <= upto:
             self._part_files.popleft()[1].unlink(missing_ok=True)
 
+    def _check_unread(self, more: int) -> None:
+        unread = self._writer.unread + sum(size for _, _, size in self._part_files) + more
+        if unread > UNREAD_VALUES * self._limits.value_bytes + UNREAD_BYTES:
+            raise violation("frame.unread", f"{unread} bytes were sent and not acknowledged")
+
     # to the cell
 
     def send_hello(self, *, nonce: str, kind: str, uid: int, wait_s: float) -> None:
@@ -149,6 +157,7 @@ class HostLink:
 
         Raises:
             ValueError: larger than `value_bytes`.
+            ExchangeError: frame.unread.
         """
         text = compact(encoded)
         more: dict[str, Any] = {"ahead": ahead} if ahead else {}
@@ -188,6 +197,7 @@ class HostLink:
         """`value`: the text of the last field, `ok`, so that it is not written out twice."""
         line = self._line(kind, fields, value)
         if not self._writer.fits(line):
+            self._check_unread(SEGMENT_BYTES)
             rotate = self._line("rotate", {})
             self._incoming.sent += 1
             self._writer.rotate(rotate, last=self._incoming.sent)
@@ -203,13 +213,14 @@ class HostLink:
     def _send_part(self, text: bytes) -> int:
         if len(text) > self._limits.value_bytes:
             raise ValueError(f"a value of {len(text)} bytes, at most {self._limits.value_bytes}")
+        self._check_unread(len(text))
         self._part += 1
         path = self._parts / str(self._part)
         write_atomic(path, text, mode=0o640, durable=False)
         os.chown(path, -1, self._group)
         self._writer.bytes_written += len(text)
         self._send("part", id=self._part, file=f"parts/{self._part}", size=len(text), sha256=sha256_hex(text))
-        self._part_files.append((self._incoming.sent + 1, path))
+        self._part_files.append((self._incoming.sent + 1, path, len(text)))
         return self._part
 
     def close(self) -> None:

@@ -18,7 +18,10 @@ from cloche_guest.wire import PART_BYTES
 from engine.sandbox.violations import violation
 
 MOST_PARTS = 1_000_000
-PATH_CHARACTERS = 200
+PATH_CHARACTERS, PATH_LEVELS = 200, 12
+NAME_BYTES = 255
+"""Of one name on its way, on every usual file system (NAME_MAX)."""
+
 _PATH = re.compile(r"[^\x00-\x1f\x7f\\/]+(/[^\x00-\x1f\x7f\\/]+)*")
 
 
@@ -130,13 +133,14 @@ def _float(text: str) -> float:
 
 
 class FileParts:
-    """Collects `artifact` frames into whole files, one after the other, each path once."""
+    """Collects `artifact` frames into whole files, one after the other, each path once and never as a file and a folder."""
 
     def __init__(self, *, file_bytes: int, files: int, total_bytes: int) -> None:
         self._file_bytes = file_bytes
         self._files_left = files
         self._bytes_left = total_bytes
         self._seen: set[str] = set()
+        self._folders: set[str] = set()
         self._path = ""
         self._size = 0
         self._last = (0, 0)
@@ -168,20 +172,26 @@ class FileParts:
 
     def _begin(self, frame: dict[str, Any]) -> None:
         path, size = frame["path"], frame["size"]
-        if not _safe(path) or path in self._seen:
+        levels = path.split("/")
+        folders = {"/".join(levels[:depth]) for depth in range(1, len(levels))}
+        if not _safe(path) or path in self._seen | self._folders or folders & self._seen:
             raise violation("frame.bad_field", f"artifact.path {path[:80]!r}")
         if not 0 <= size <= min(self._file_bytes, self._bytes_left) or not self._files_left:
             raise violation("part.oversized", f"a file of {size} bytes past the bound of output files")
         self._files_left -= 1
         self._bytes_left -= size
         self._seen.add(path)
+        self._folders |= folders
         self._path, self._size = path, size
 
 
 def _safe(path: str) -> bool:
+    names = path.split("/")
     return (
         len(path) <= PATH_CHARACTERS
+        and len(names) <= PATH_LEVELS
         and _PATH.fullmatch(path) is not None
         and path.isprintable()
-        and not {".", ".."} & set(path.split("/"))
+        and not {".", ".."} & set(names)
+        and all(len(name.encode()) <= NAME_BYTES for name in names)
     )

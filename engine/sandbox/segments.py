@@ -65,6 +65,7 @@ def _open_again(path: Path, flags: int) -> int:
 class _Written:
     path: Path
     last: int
+    size: int
 
 
 class SegmentWriter:
@@ -102,8 +103,13 @@ class SegmentWriter:
         )
         self.append(line)
         os.close(self._descriptor)
-        self._old.append(_Written(segment_path(self._directory, self._number), last))
+        self._old.append(_Written(segment_path(self._directory, self._number), last, self._size))
         self._descriptor, self._number, self._size = following, self._number + 1, 0
+
+    @property
+    def unread(self) -> int:
+        """Bytes of the segments that were left and are not acknowledged."""
+        return sum(segment.size for segment in self._old)
 
     def acknowledged(self, upto: int) -> None:
         """Remove the segments that the cell has read to their end."""

@@ -23,6 +23,7 @@ _MEANINGS = {
     "frame.bad_field": "A field is missing, of another kind or out of its range.",
     "frame.unfinished": "The file ends inside a line after the last word.",
     "frame.too_many": "More frames came than the limits of the cell allow.",
+    "frame.unread": "More that was sent to the cell waits unread than may lie on the disk.",
     "part.unknown": "A frame refers to parts that did not come.",
     "part.out_of_order": "A part came where another was due.",
     "part.oversized": "Parts together are larger than the bound of what they make up.",

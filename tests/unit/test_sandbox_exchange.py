@@ -14,6 +14,7 @@ from cloche_guest import codec
 from cloche_guest.wire import FRAME_BYTES, SEGMENT_BYTES
 
 from engine.errors import ExchangeError
+from engine.sandbox import exchange
 from engine.sandbox.exchange import HostLink
 from engine.sandbox.frames import Artifact, Call, CaseResult, CellFrame, Drop, End, Hello, Output, Quiet, Ready, Result
 from engine.sandbox.incoming import Incoming, Limits
@@ -169,7 +170,7 @@ def test_the_files_have_the_rights_that_keep_the_worker_out(link: HostLink) -> N
 
 def test_a_segment_that_was_read_is_emptied_and_its_file_used_again(link: HostLink, cell: CellSide) -> None:
     files = sorted(link.outbox.iterdir())
-    assert [path.name for path in files] == ["000001.seg", "000002.seg"]
+    assert [path.name for path in files] == ["000001.seg", "000002.seg", "bell"]
     cell.open()
     cell.send("rotate")
     cell.send("output", stream="stdout", offset=0, data="YQ==")
@@ -210,6 +211,28 @@ def test_a_large_value_crosses_as_a_read_only_file_that_goes_away_when_read(link
     cell.send("ack", upto=reply["q"])
     everything(link)
     assert not file.exists()
+
+
+def send_for_ever(link: HostLink, value: str) -> None:
+    for number in range(1, 1000):
+        link.send_ok(number, value, at=AT)
+
+
+def test_a_cell_that_does_not_read_is_sent_no_more_than_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "UNREAD_BYTES", 2 * SEGMENT_BYTES)
+    link = HostLink(tmp_path, limits=Limits(**{**LIMITS.__dict__, "value_bytes": 1_000_000}), generation=3)
+
+    def on_disk() -> int:
+        return sum(path.stat().st_size for path in link.inbox.rglob("*"))
+
+    for value in ("v" * 900_000, "v" * 200_000):
+        with pytest.raises(ExchangeError) as caught:
+            send_for_ever(link, value)
+        assert caught.value.code == "frame.unread"
+        assert on_disk() < exchange.UNREAD_VALUES * 1_000_000 + 3 * SEGMENT_BYTES
+    link.close()
 
 
 def test_a_value_past_the_bound_is_not_sent(tmp_path: Path) -> None:
@@ -338,6 +361,10 @@ AFTER_READY: list[tuple[str, list[tuple[str, dict[str, Any]]]]] = [
     *[
         ("frame.bad_field", [("artifact", {"path": path, "i": 1, "of": 1, "size": 1, "data": "YQ=="})])
         for path in ("../x", "/x", "a//b", "a/..", "", "a\\b", "x" * 201, "a\x00b", "a/./b", "a\u202eb")
+    ],
+    *[
+        ("frame.bad_field", [("artifact", {"path": path, "i": 1, "of": 1, "size": 1, "data": "YQ=="}) for path in paths])
+        for paths in (["\U0001f600" * 64], ["/".join("abcdefghijklm")], ["a", "a/b"], ["a/b/c", "a/b"])
     ],
     ("part.oversized", [("artifact", {"path": "a", "i": 1, "of": 1, "size": 1 << 40, "data": ""})]),
     ("part.oversized", [("artifact", {"path": "a", "i": 1, "of": 1, "size": 0, "data": "YQ=="})]),

@@ -11,6 +11,7 @@ import base64
 import json
 import os
 import stat
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -20,81 +21,116 @@ PIECE_BYTES = 384 * 1024
 DEPTH = 12
 PATH_CHARACTERS = 200
 SKIPPED = 20
+LOOK_S = 10.0
+"""So long is looked for files; a tree that takes longer has too many of something."""
+
 _HEADER_BYTES = 8 * 1024 * 1024
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_KINDS = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Found:
     """What lies below the output folder. `problem` is set when a bound is exceeded; then nothing is passed on."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, files: int, total_bytes: int, patience_s: float) -> None:
         self.files: list[tuple[str, int]] = []
         self.skipped: list[str] = []
         self.left_out = 0
         self.problem = ""
+        self._most_files, self._most_bytes = files, total_bytes
+        self._most_entries = 10 * files + 1000
+        self._patience_s = patience_s
+        self._until = time.monotonic() + patience_s
+        self._bytes = self._entries = 0
 
     def skip(self, path: str, why: str) -> None:
         """Note an entry that is not passed on."""
         self.left_out += 1
         if len(self.skipped) < SKIPPED:
-            shown = path.encode("utf-8", "backslashreplace").decode()[:PATH_CHARACTERS]
-            self.skipped.append(f"{shown}: {why}")
+            self.skipped.append(f"{_shown(path)}: {why}")
+
+    def take(self, path: str, size: int) -> None:
+        """Note a file that is passed on. A sparse one counts with all that would be read of it."""
+        self.files.append((path, size))
+        self._bytes += size
+        if len(self.files) > self._most_files:
+            self.problem = f"more than {self._most_files} files"
+        elif self._bytes > self._most_bytes:
+            self.problem = f"more than {self._most_bytes} bytes"
+
+    def look(self) -> bool:
+        """Count an entry that is looked at; False when it is one too many, or took too long."""
+        self._entries += 1
+        if self._entries > self._most_entries:
+            self.problem = f"more than {self._most_entries} entries"
+        elif time.monotonic() > self._until:
+            self.problem = f"looking through it took more than {self._patience_s:g} s"
+        return not self.problem
 
 
-def find(top: str, *, files: int, total_bytes: int) -> Found:
+def find(top: str, *, files: int, total_bytes: int, patience_s: float = LOOK_S) -> Found:
     """List the regular files below `top`, ordered by path. A missing `top` is empty; one that is a link is skipped."""
-    found = Found()
+    found = Found(files=files, total_bytes=total_bytes, patience_s=patience_s)
     try:
         descriptor = os.open(top, _DIRECTORY)
     except FileNotFoundError:
         return found
     except OSError as error:
-        found.skip("", f"not a readable folder: {error.strerror}")
+        found.skip(".", f"not a readable folder: {error.strerror}")
         return found
-    waiting = [("", descriptor)]
-    left = total_bytes
-    entries = 0
-    while waiting and not found.problem:
-        prefix, descriptor = waiting.pop()
-        try:
-            for name in sorted(os.listdir(descriptor)):
-                entries += 1
-                path = prefix + name
-                size = _look(descriptor, name, path, found, waiting)
-                left -= size or 0
-                if left < 0 or len(found.files) > files or entries > 10 * files + 1000:
-                    found.problem = "more or larger files than allowed"
-                    break
-        finally:
-            os.close(descriptor)
-    for _, descriptor in waiting:
-        os.close(descriptor)
+    _walk(descriptor, "", 1, found)
     found.files.sort()
     return found
 
 
-def _look(at: int, name: str, path: str, found: Found, waiting: list[tuple[str, int]]) -> int | None:
-    """One entry: a file is listed and its size given, a folder waits for its turn, anything else is skipped."""
-    if not path.isprintable() or "\\" in path or len(path) > PATH_CHARACTERS:
+def _walk(descriptor: int, prefix: str, depth: int, found: Found) -> None:
+    """One folder, whose descriptor is closed; as many are open at once as folders lie in each other."""
+    try:
+        names = []
+        with os.scandir(descriptor) as entries:
+            for entry in entries:
+                if not found.look():
+                    return
+                names.append(entry.name)
+        for name in sorted(names):
+            if found.problem:
+                return
+            _look(descriptor, name, prefix + name, depth, found)
+    except OSError as error:
+        found.skip(prefix, f"unreadable: {error.strerror}")
+    finally:
+        os.close(descriptor)
+
+
+def _look(at: int, name: str, path: str, depth: int, found: Found) -> None:
+    """One entry: a file is listed, a folder walked, anything else skipped."""
+    if not path.isprintable() or "\\" in path:
         found.skip(path, "a name that cannot be kept")
-        return None
+        return
+    if len(path) > PATH_CHARACTERS:
+        found.skip(path, f"a path of more than {PATH_CHARACTERS} characters")
+        return
     try:
         status = os.stat(name, dir_fd=at, follow_symlinks=False)
         if stat.S_ISDIR(status.st_mode):
-            if path.count("/") + 1 >= DEPTH or len(waiting) >= 100:
+            if depth >= DEPTH:
                 found.skip(path, "too deep")
             else:
-                waiting.append((f"{path}/", os.open(name, _DIRECTORY, dir_fd=at)))
+                _walk(os.open(name, _DIRECTORY, dir_fd=at), f"{path}/", depth + 1, found)
         elif stat.S_ISREG(status.st_mode):
             os.close(os.open(name, _FILE, dir_fd=at))
-            found.files.append((path, status.st_size))
-            return status.st_size
+            found.take(path, status.st_size)
         else:
-            found.skip(path, "not a regular file")
+            found.skip(path, _KINDS.get(stat.S_IFMT(status.st_mode), "not a regular file"))
     except OSError as error:
         found.skip(path, f"unreadable: {error.strerror}")
-    return None
+
+
+def _shown(path: str) -> str:
+    """A path as text without control characters, line ends and lone surrogates, clipped."""
+    written = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in path[:PATH_CHARACTERS])
+    return "".join(written)[:PATH_CHARACTERS]
 
 
 def send(top: str, *, files: int, total_bytes: int) -> int:
@@ -133,7 +169,10 @@ def _write(data: bytes) -> None:
 
 
 class Receiver:
-    """PID 1's side: turns the child's bytes into `artifact` frames. `header` is None until the list came."""
+    """PID 1's side: turns the child's bytes into `artifact` frames. `header` is None until the list came.
+
+    `passed_on` counts the files that went out whole.
+    """
 
     def __init__(self, emit: Callable[..., None]) -> None:
         self._emit = emit
@@ -141,6 +180,7 @@ class Receiver:
         self._files: list[tuple[str, int]] = []
         self._piece = 1
         self.header: dict[str, Any] | None = None
+        self.passed_on = 0
 
     def feed(self, data: bytes) -> None:
         """Take bytes and pass on every piece that is whole."""
@@ -175,4 +215,5 @@ class Receiver:
         if self._piece > of:
             self._files.pop()
             self._piece = 1
+            self.passed_on += 1
         return True
