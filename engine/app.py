@@ -532,6 +532,7 @@ class App:
         Raises:
             UsageError: there is no such attempt or group. SandboxError: the probe could not be carried out.
         """
+        from engine.gate.probe_packages import probe_packages
         from engine.sandbox.attempts import select
         from engine.sandbox.probe_programs import probe_programs
         from engine.sandbox.probes import probe
@@ -542,7 +543,10 @@ class App:
         programs = await probe_programs(
             self.sandbox, image_id=image_id, runtime=runtime, chosen=chosen, progress=progress
         )
-        return report.with_rows(programs)
+        packages = await probe_packages(
+            self.sandbox, image_id=image_id, runtime=runtime, chosen=chosen, progress=progress
+        )
+        return report.with_rows([*programs, *packages])
 
     def cells(self) -> list[ListedCell]:
         """Every cell of this home."""

@@ -32,7 +32,7 @@ GROUPS = (
 """In the order of every table."""
 
 FOLDER = "sandbox_images.probes"
-FOLDERS = {"attempt": FOLDER, "program": f"{FOLDER}.programs"}
+FOLDERS = {"attempt": FOLDER, "program": f"{FOLDER}.programs", "package": f"{FOLDER}.packages"}
 """Where the attempts of each kind lie."""
 RUNTIMES = ("runc", "runsc")
 

@@ -158,6 +158,7 @@ def _one_case(entry: str, case: dict[str, Any], paths: Paths) -> Any:
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_collection(self, session: Any) -> bool:
+            session.config.pluginmanager.register = _no_plugin
             session.items = []
             try:
                 _register_fixtures(session, entry, case["file"])
@@ -197,6 +198,11 @@ def _one_case(entry: str, case: dict[str, Any], paths: Paths) -> Any:
             return judge(self.reports, skip_is_marked=self.item.get_closest_marker("skip") is not None)
 
     return OneCase()
+
+
+def _no_plugin(plugin: object, name: str | None = None) -> NoReturn:
+    """A fixture that registers one would do for every case what no hook in conftest.py can."""
+    raise RuntimeError("no plug-in is registered in the gate: it could change what becomes of a test")
 
 
 def judge(reports: Sequence[Any], *, skip_is_marked: bool) -> tuple[str, str]:
