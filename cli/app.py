@@ -48,6 +48,7 @@ def application(*, as_json: bool) -> Iterator[App]:
     output.mode.json = as_json
     with open_app(command=True) as app:
         interrupts.left = partial(_left_to_the_reaper, app.settings.home)
+        app.progress = output.note if output.on_terminal() else None
         yield app
 
 

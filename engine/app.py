@@ -96,6 +96,9 @@ class App:
     settings: Settings
     clock: Clock
     command: bool = False
+    progress: Callable[[str], None] | None = None
+    """Told what takes long before a job begins."""
+
     _image_id: str = ""
 
     @cached_property
@@ -495,18 +498,25 @@ class App:
     # sandbox
 
     async def ready(self) -> str:
-        """Image loaded, cells of dead owners ended, old snapshots removed; returns the image id. Asked before every cell.
+        """Image loaded, old cells and snapshots gone, a cell of this kind attacked before; the image id. Asked before every cell.
 
         Raises:
-            SandboxUnavailable: no engine, or no image. EngineTimeout: the engine hangs.
+            SandboxUnavailable: no engine, no image, or a cell of it does not hold (`ProbeNotHeld`). EngineTimeout: the engine hangs.
         """
+        from engine.sandbox.probed import probe_first
+
         if not self._image_id:
-            image = self.images.current()
-            await self.images.load(image)
-            await _in_thread(self.sandbox.reap)
-            await _in_thread(self._collect_snapshots)
-            self._image_id = image.image_id
+            image_id = await self._loaded()
+            await probe_first(self.sandbox, image_id=image_id, progress=self.progress)
+            self._image_id = image_id
         return self._image_id
+
+    async def _loaded(self) -> str:
+        image = self.images.current()
+        await self.images.load(image)
+        await _in_thread(self.sandbox.reap)
+        await _in_thread(self._collect_snapshots)
+        return image.image_id
 
     def _collect_snapshots(self) -> None:
         def in_use() -> frozenset[str]:
@@ -537,7 +547,7 @@ class App:
         from engine.sandbox.probe_programs import probe_programs
         from engine.sandbox.probes import probe
 
-        chosen, image_id = select(only=only, groups=groups), await self.ready()
+        chosen, image_id = select(only=only, groups=groups), await self._loaded()
         runtime = await self.sandbox.choose_runtime(image_id)
         report = await probe(self.sandbox, image_id=image_id, runtime=runtime, chosen=chosen, progress=progress)
         programs = await probe_programs(

@@ -87,6 +87,7 @@ class EngineVersion:
     minimum_api: tuple[int, int]
     os: str
     architecture: str
+    kernel: str = ""
 
 
 @dataclass(frozen=True)
@@ -385,6 +386,7 @@ class Engine:
             minimum_api=_pair(told.get("MinAPIVersion")),
             os=str(told.get("Os", "")),
             architecture=str(told.get("Arch", "")),
+            kernel=str(told.get("KernelVersion", "")),
         )
         if version.api < OLDEST_API:
             raise EngineTooOld(

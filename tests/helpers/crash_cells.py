@@ -121,7 +121,7 @@ def real_stage(
     """In a new home below `root`, with the current image, on the engine at `host`."""
     client = Engine(host, timeout_s=60)
     loaded_image(client)
-    home = home_with_image(root / "home")
+    home = home_with_image(root / "home", host=host)
     sandbox = Sandbox(Settings(home=home, docker_host=host, runtime="runc"), SystemClock(), client)
     snapshots = {name: package(root / "packages", name) for name in programs}
     with Ledger() as ledger, CrashServer() as server:

@@ -253,7 +253,7 @@ def test_a_signal_is_told_once_that_the_cell_still_ends_and_insisting_leaves_it_
     tmp_path: Path, workspace: Path, engine_with_image: object, started: Started
 ) -> None:
     with private_engine() as engine:
-        home = home_with_image(tmp_path / "home")
+        home = home_with_image(tmp_path / "home", host=engine.host)
         cloche = Commands(home, {"DOCKER_HOST": engine.host})
         assert cloche("workflows", "publish", package(tmp_path, "held", HELD)).code == 0
         process = started(cloche.start("workflows", "run", "held", "0.05", "--workspace", workspace))
