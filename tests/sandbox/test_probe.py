@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -16,6 +17,8 @@ from engine.sandbox.probes import probe
 from engine.sandbox.service import Sandbox
 
 pytestmark = pytest.mark.sandbox
+
+GIB = 1024**3
 
 
 def allowing(name: str, policy: CellPolicy) -> CellPolicy:
@@ -45,6 +48,29 @@ WEAKER: dict[str, tuple[str, Callable[[CellPolicy, Path], CellPolicy]]] = {
         "tmp_flood",
         lambda policy, _: policy.with_tmpfs("/tmp", "size=300m,mode=1777,noexec,nosuid,nodev"),
     ),
+    "many open files": (
+        "resources_open_files",
+        lambda policy, _: replace(policy, limits=replace(policy.limits, open_files=4096)).with_ulimit("nofile", 8192),
+    ),
+    "large files": (
+        "resources_file_size",
+        lambda policy, _: (
+            replace(policy, limits=replace(policy.limits, file_bytes=GIB))
+            .with_ulimit("fsize", GIB)
+            .with_tmpfs("/tmp", "size=300m,mode=1777,noexec,nosuid,nodev")
+        ),
+    ),
+    "sparse files": (
+        "resources_sparse_file",
+        lambda policy, _: replace(policy, limits=replace(policy.limits, file_bytes=1024 * GIB)).with_ulimit(
+            "fsize", 1024 * GIB
+        ),
+    ),
+    "inodes without number": (
+        "resources_inodes",
+        lambda policy, _: policy.with_tmpfs("/tmp", "size=64m,mode=1777,noexec,nosuid,nodev"),
+    ),
+    "reserved space": ("resources_reserved_space", lambda policy, _: allowing("fallocate", policy)),
     "a key ring": ("kernel_keyring", lambda policy, _: allowing("keyctl", policy)),
     "namespaces": ("kernel_namespace_user", lambda policy, _: allowing("unshare", policy)),
 }
