@@ -28,6 +28,7 @@ from cli.app import tree
 from cli.reference_authoring import authoring_page
 from cli.reference_json import json_page, type_name
 from cli.reference_rules import rules_page
+from cli.reference_runtimes import runtimes_page
 from cli.reference_seccomp import seccomp_page
 from engine.errors import ClocheError
 from engine.settings import PREFIX, Settings
@@ -57,6 +58,7 @@ def pages() -> dict[str, str]:
         "exit-codes.md": NOTICE + "\n".join(_exit_codes()),
         "json.md": NOTICE + json_page(),
         "rules.md": NOTICE + rules_page(),
+        "runtimes.md": NOTICE + runtimes_page(),
         "authoring.md": NOTICE + authoring_page(),
         "seccomp.md": NOTICE + seccomp_page(),
     }

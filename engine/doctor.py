@@ -13,6 +13,7 @@ from anyio import to_thread
 from engine import proc
 from engine.errors import ClocheError, SandboxError
 from engine.images import Images
+from engine.sandbox.docker import RuntimeMissing
 from engine.sandbox.service import Sandbox
 from engine.settings import Settings, tool_environment
 
@@ -99,6 +100,9 @@ async def _runtime(sandbox: Sandbox, name: Any, image_id: str) -> Finding:
     if trial.passed:
         assert trial.end is not None
         return Finding(name, "ok", f"a trial cell started, attested and ended in {trial.end.accounting.start_s:.2f} s")
-    optional = name == "runsc" and sandbox.settings.runtime != "runsc"
     fix = trial.fix or "Run `cloche sandbox probe`."
-    return Finding(name, "absent" if optional else "missing", trial.message, "" if optional else fix)
+    if name != "runsc" or sandbox.settings.runtime == "runsc":
+        return Finding(name, "missing", trial.message, fix)
+    if trial.code == RuntimeMissing.code or sandbox.settings.runtime == "runc":
+        return Finding(name, "absent", trial.message)
+    return Finding(name, "absent", f"its trial cell failed, so `auto` takes runc: {trial.message}", fix)

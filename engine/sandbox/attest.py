@@ -14,6 +14,7 @@ from typing import Any
 
 from engine.sandbox.cgroup import LimitsInForce
 from engine.sandbox.policy import INBOX, OUTBOX, CellPolicy
+from engine.sandbox.runtimes import expected
 from engine.sandbox.segments import outgoing_paths
 
 VERSION = 1
@@ -47,10 +48,15 @@ _KNOWN = re.compile(
 )
 
 
-def differences(attestation: Mapping[str, Any], policy: CellPolicy, *, uid: int) -> tuple[str, ...]:
-    """What the cell says of itself that the policy does not; empty when all is as it must be."""
+def differences(
+    attestation: Mapping[str, Any], policy: CellPolicy, *, uid: int, host_kernel: str = ""
+) -> tuple[str, ...]:
+    """What the cell says of itself that the policy does not; empty when all is as it must be.
+
+    `host_kernel` is the release of the kernel that the engine runs on, "" where it does not say.
+    """
     try:
-        return tuple(_differences(attestation, policy, uid))
+        return (*_kernel(attestation["kernel"], policy, host_kernel), *_differences(attestation, policy, uid))
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         return (f"the attestation has another shape ({type(error).__name__}: {str(error)[:80]})",)
 
@@ -76,6 +82,12 @@ def _differences(attestation: Mapping[str, Any], policy: CellPolicy, uid: int) -
     yield from _surroundings(attestation, policy)
 
 
+def _kernel(release: str, policy: CellPolicy, host: str) -> Iterator[str]:
+    """A program that is called `runsc` and is another runtime gives a cell that runs on the host's own kernel."""
+    if host and release == host and not expected(policy.runtime, "kernel_is_the_hosts"):
+        yield f"the kernel is the host's own ({release[:40]}), so {policy.runtime} is not what runs the cell"
+
+
 def _process(
     who: str, view: Mapping[str, Any], policy: CellPolicy, *, ids: tuple[int, int], limits: Mapping[str, int]
 ) -> Iterator[str]:
@@ -83,10 +95,10 @@ def _process(
         if set(view[name]) != {wanted} or len(view[name]) != 4:
             yield f"the {who} has {name} {view[name]}, not {wanted}"
     # gVisor does not show the flag, and gives no privileges on exec at all
-    shown = (int(policy.no_new_privileges),) if policy.runtime == "runc" else (int(policy.no_new_privileges), -1)
+    shown = {int(policy.no_new_privileges)} | (set() if expected(policy.runtime, "no_new_privileges_shown") else {-1})
     if view["no_new_privs"] not in shown:
         yield f"no-new-privileges of the {who} is {view['no_new_privs']}"
-    filtered = policy.runtime == "runc" and policy.seccomp != "unconfined"
+    filtered = expected(policy.runtime, "seccomp_attested") and policy.seccomp != "unconfined"
     if filtered and view["seccomp"] != 2:
         yield f"the {who} runs without a seccomp filter (mode {view['seccomp']})"
     for name, value in limits.items():
@@ -100,7 +112,7 @@ def _capabilities(supervisor: Mapping[str, str], worker: Mapping[str, str], poli
     for name in ("effective", "permitted", "bounding"):
         if int(supervisor[name], 16) != allowed:
             yield f"{name} capabilities of the supervisor are {supervisor[name][:16]}, not {allowed:016x}"
-    hidden = {"ambient": "0"} if policy.runtime == "runsc" else {}  # gVisor does not show that set
+    hidden = {} if expected(policy.runtime, "ambient_shown") else {"ambient": "0"}
     for name in ("inheritable", "ambient"):
         if int(supervisor[name] or hidden.get(name, ""), 16):
             yield f"{name} capabilities of the supervisor are {supervisor[name][:16]}, not none"
@@ -110,7 +122,8 @@ def _capabilities(supervisor: Mapping[str, str], worker: Mapping[str, str], poli
 
 
 def _tried(tried: Mapping[str, str], policy: CellPolicy) -> Iterator[str]:
-    names = MUST_FAIL if policy.runtime == "runsc" else (*MUST_FAIL, *MUST_FAIL_BY_SECCOMP)
+    by_seccomp = MUST_FAIL_BY_SECCOMP if expected(policy.runtime, "socket_families_refused") else ()
+    names = (*MUST_FAIL, *by_seccomp)
     for name in names:
         if name not in tried:
             yield f"the worker did not try {name}"
@@ -140,7 +153,7 @@ def _mounts(mounts: list[Mapping[str, Any]], policy: CellPolicy) -> Iterator[str
     for path in policy.read_only_paths:
         if path in by_point and path not in own and "ro" not in by_point[path]["options"]:
             yield f"{path} is writable"
-    if policy.runtime == "runc" and "/proc/sys" not in by_point:
+    if expected(policy.runtime, "proc_sys_covered") and "/proc/sys" not in by_point:
         yield "/proc/sys is not covered"
 
 
@@ -153,11 +166,13 @@ def _tmpfs(point: str, options: str, mount: Mapping[str, Any] | None, policy: Ce
     if mount is None or mount["type"] != "tmpfs":
         yield f"{point} is no tmpfs"
         return
-    for flag in ("noexec", "nosuid", "nodev") if policy.runtime == "runc" else ("noexec",):
+    flags = ("noexec", "nosuid", "nodev") if expected(policy.runtime, "mount_flags_shown") else ("noexec",)
+    for flag in flags:
         if flag in options.split(",") and flag not in mount["options"]:
             yield f"{point} is mounted without {flag}"
     seen = dict(item.split("=", 1) for item in mount["super_options"] if "=" in item)
-    for name, scale in (("size", 1024), ("nr_inodes", 1)) if policy.runtime == "runc" else (("size", 1024),):
+    inodes = {"nr_inodes": 1} if expected(policy.runtime, "tmp_inodes_bounded") else {}
+    for name, scale in {"size": 1024, **inodes}.items():
         wanted = re.search(rf"(?:^|,){name}=([0-9]+)", options)
         if wanted is None:
             continue

@@ -200,7 +200,8 @@ class Cell:
             raise AttestationFailed(f"cell {self.cell_id} answered with another nonce than it was given.")
         claimed = self._launch.wish.claimed
         self._attestation = hello.attestation
-        found = attest.differences(hello.attestation, claimed, uid=self._launch.uid)
+        host_kernel = self._sandbox.engine.version().kernel
+        found = attest.differences(hello.attestation, claimed, uid=self._launch.uid, host_kernel=host_kernel)
         assert self._watch is not None
         if self._watch.cgroup is None:
             self._notes.append("the cgroup files are not visible from this machine")

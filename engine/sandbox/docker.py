@@ -8,6 +8,7 @@ engine's configuration.
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -80,7 +81,7 @@ class NotOurs(SandboxError):
 
 @dataclass(frozen=True)
 class EngineVersion:
-    """What answers: its version, and API as (major, minor)."""
+    """What answers: its version, API as (major, minor), and the release of the kernel that it runs on."""
 
     version: str
     api: tuple[int, int]
@@ -143,9 +144,10 @@ class Engine:
         with self._translated("info"):
             return dict(self._api().info())
 
-    def runtimes(self) -> frozenset[str]:
-        """Names of the OCI runtimes that the engine is configured with."""
-        return frozenset(self.info().get("Runtimes") or {})
+    def runtimes(self) -> dict[str, str]:
+        """The OCI runtimes that the engine is configured with: name → its program and arguments, as one text."""
+        listed = self.info().get("Runtimes") or {}
+        return {str(name): json.dumps(told, sort_keys=True) for name, told in listed.items()}
 
     # containers
 
@@ -181,10 +183,15 @@ class Engine:
     def kill(self, container: str) -> bool:
         """Send SIGKILL to one of our containers, thawed first where it is frozen; False when it was not running any more.
 
+        One whose first process is stopped is killed past the engine, which under gVisor could not do it.
+
         Raises:
             NotOurs, ContainerGone.
         """
-        self._thaw(self._inspect_ours(container))
+        found = self._inspect_ours(container)
+        self._thaw(found)
+        if freezer.end_stopped(int((found.get("State") or {}).get("Pid") or 0), str(found.get("Id"))):
+            return True
         try:
             with self._translated(f"kill {container[:20]}"):
                 self._api().kill(container, signal="KILL")

@@ -70,8 +70,9 @@ READ_ONLY_PATHS = ("/dev", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/
 PIDS_MARGIN = 32
 """Host pids above the guest's processes, so that exhaustion is EAGAIN in the guest and never the supervisor's."""
 
-PIDS_RUNSC, PIDS_RUNSC_EACH = 512, 10
-"""gVisor counts its own threads, 57 at rest and 7.5 more a guest process; where they run out the whole cell dies."""
+PIDS_RUNSC, PIDS_RUNSC_EACH = 2048, 10
+"""gVisor counts its own threads: 57 at rest, 7.5 more a guest process, and some 90 more a second for as long as a program does
+nothing but fork, because it keeps them. Where they run out the whole cell dies, so the floor is far above what a program needs."""
 
 TMP_INODES = 16_384
 MESSAGES = 200_000

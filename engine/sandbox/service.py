@@ -1,22 +1,24 @@
 """The sandbox of one home on one engine: what cells are opened from, and the choice of their runtime.
 
 `auto` prefers gVisor, and believes neither the engine's list of runtimes nor a version: a runtime is used after a trial cell
-of it started, attested and ended. The answer is kept per engine version, image and policy.
+of it started, attested and ended. The answer is kept per engine version, program and arguments of the runtime, image and policy: a
+yes for as long as all of them stay, a no for an hour or until `cloche doctor` has seen the runtime pass.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
+from engine import log
 from engine.clock import Clock, SystemClock
 from engine.errors import EngineFailure, SandboxError
-from engine.files import lock, make_directory, storage, write_atomic
+from engine.files import lock, make_directory, sha256_hex, storage, write_atomic
 from engine.ids import new_home_id
 from engine.sandbox import reaper
 from engine.sandbox.cell import open_cell
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 TRIAL_DEADLINE_S = 30.0
 TRIALS = "trials.json"
+RETRY_S = 3600.0
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,14 @@ class TrialResult:
     end: CellEnd | None = None
 
 
+@dataclass(frozen=True)
+class Tried:
+    """A trial's outcome and when it was, in Unix time."""
+
+    passed: bool
+    at: float
+
+
 @dataclass
 class Sandbox:
     """Settings, clock and engine, composed. Open cells with `engine.sandbox.cell.open_cell`."""
@@ -55,7 +66,7 @@ class Sandbox:
     pid: int = field(default_factory=os.getpid)
     _home_id: str = ""
     keeper: Keeper | None = None
-    _trials: dict[str, bool] = field(default_factory=dict)
+    _trials: dict[str, Tried] = field(default_factory=dict)
     _chosen: dict[str, Runtime] = field(default_factory=dict)
 
     @classmethod
@@ -99,15 +110,24 @@ class Sandbox:
         if self.settings.runtime != "auto":
             return self.settings.runtime
         if image_id not in self._chosen:
-            there = "runsc" in await anyio.to_thread.run_sync(self._runtimes)
-            self._chosen[image_id] = "runsc" if there and await self._passes("runsc", image_id) else "runc"
+            self._chosen[image_id] = "runsc" if await self._passes("runsc", image_id) else "runc"
         return self._chosen[image_id]
 
     async def trial(self, runtime: Runtime, image_id: str) -> TrialResult:
-        """Start a cell of this runtime, let it attest, run nothing, end it."""
-        if runtime not in await anyio.to_thread.run_sync(self._runtimes):
+        """Start a cell of this runtime, let it attest, run nothing, end it; `auto` goes by the result from then on."""
+        key = await anyio.to_thread.run_sync(self._trial_key, runtime, image_id)
+        if not key:
             missing = RuntimeMissing(f"the engine has no runtime {runtime}.", fix=f"Install {runtime}, or use runc.")
             return TrialResult(runtime, False, missing.code, missing.message, missing.fix)
+        result = await self._try(runtime, image_id)
+        self._chosen.pop(image_id, None)
+        if not result.passed:
+            log.warning("runtime.trial_failed", runtime=runtime, error=result.code, message=result.message)
+        self._trials[key] = Tried(result.passed, self.clock.now().timestamp())
+        _write_trials(self.settings.home, {**_read_trials(self.settings.home), **self._trials})
+        return result
+
+    async def _try(self, runtime: Runtime, image_id: str) -> TrialResult:
         try:
             async with open_cell(
                 self, image_id=image_id, kind="trial", deadline_s=TRIAL_DEADLINE_S, runtime=runtime
@@ -118,17 +138,23 @@ class Sandbox:
         return TrialResult(runtime, not end.left_behind, end=end)
 
     async def _passes(self, runtime: Runtime, image_id: str) -> bool:
-        version = await anyio.to_thread.run_sync(self.engine.version)
-        key = " ".join((runtime, version.version, image_id, self.policy("trial", runtime).digest))
-        if key not in self._trials:
+        key = await anyio.to_thread.run_sync(self._trial_key, runtime, image_id)
+        if key and key not in self._trials:
             self._trials.update(_read_trials(self.settings.home))
-        if key not in self._trials:
-            self._trials[key] = (await self.trial(runtime, image_id)).passed
-            _write_trials(self.settings.home, self._trials)
-        return self._trials[key]
+        known = self._trials.get(key)
+        if known and (known.passed or self.clock.now().timestamp() - known.at < RETRY_S):
+            return known.passed
+        return bool(key) and (await self.trial(runtime, image_id)).passed
 
-    def _runtimes(self) -> frozenset[str]:
-        return self.engine.runtimes()
+    def _trial_key(self, runtime: Runtime, image_id: str) -> str:
+        """What a trial's result holds for; "" where the engine has no such runtime."""
+        described = self.engine.runtimes().get(runtime)
+        if described is None:
+            return ""
+        program = sha256_hex(described.encode())[:16]
+        return " ".join(
+            (runtime, program, self.engine.version().version, image_id, self.policy("trial", runtime).digest)
+        )
 
     def reap(self) -> list[Reaped]:
         """See `engine.sandbox.reaper.reap`."""
@@ -157,13 +183,14 @@ def home_id(home: Path) -> str:
     return text
 
 
-def _read_trials(home: Path) -> dict[str, bool]:
+def _read_trials(home: Path) -> dict[str, Tried]:
     try:
         kept = json.loads((home / TRIALS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return {key: Tried(bool(told["passed"]), float(told["at"])) for key, told in kept.items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return {}
-    return {key: value for key, value in kept.items() if isinstance(value, bool)} if isinstance(kept, dict) else {}
 
 
-def _write_trials(home: Path, trials: dict[str, bool]) -> None:
-    write_atomic(home / TRIALS, json.dumps(trials, indent=1, sort_keys=True).encode(), durable=False)
+def _write_trials(home: Path, trials: dict[str, Tried]) -> None:
+    text = json.dumps({key: asdict(told) for key, told in trials.items()}, indent=1, sort_keys=True)
+    write_atomic(home / TRIALS, text.encode(), durable=False)

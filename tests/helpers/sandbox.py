@@ -15,6 +15,7 @@ from typing import Any
 from cloche_guest import codec
 
 from engine.clock import SystemClock
+from engine.errors import CellLost
 from engine.sandbox import labels
 from engine.sandbox.cell import Cell, open_cell
 from engine.sandbox.docker import Engine
@@ -22,8 +23,9 @@ from engine.sandbox.frames import Artifact, Call, CellFrame, End, Output, Result
 from engine.sandbox.jobs import RunJob
 from engine.sandbox.outcome import CellEnd
 from engine.sandbox.service import Sandbox
-from engine.settings import Settings, load
+from engine.settings import Settings
 from sandbox_images.store import ensure_built
+from tests.helpers.runtimes import runtime_of
 
 CACHE = Path(__file__).parents[2] / ".cache"
 """Shared by all test runs of a checkout: the built image and the packages it is made of."""
@@ -40,9 +42,8 @@ def loaded_image(engine: Engine) -> str:
 
 
 def make_sandbox(home: Path, engine: Engine, **settings: Any) -> Sandbox:
-    """A sandbox whose state lives in `home`; with runc, unless CLOCHE_RUNTIME says runsc."""
-    runtime = "runsc" if load().runtime == "runsc" else "runc"
-    return Sandbox(Settings(home=home, **{"runtime": runtime, **settings}), SystemClock(), engine)
+    """A sandbox whose state lives in `home`, with the runtime that cells on this engine use."""
+    return Sandbox(Settings(home=home, **{"runtime": runtime_of(engine), **settings}), SystemClock(), engine)
 
 
 def containers_of(sandbox: Sandbox) -> list[str]:
@@ -148,6 +149,16 @@ async def tell(cell: Cell, answer: Answer | None = None, *, story: Story | None 
         elif isinstance(frame, End):
             story.end = await cell.finish()
             return story
+
+
+async def tell_or_lose(cell: Cell, answer: Answer | None = None) -> Story:
+    """As `tell`, also when the whole cell goes with what its program did; then there is an end and no last word."""
+    story = Story()
+    try:
+        return await tell(cell, answer, story=story)
+    except CellLost:
+        story.end = await cell.finish()
+        return story
 
 
 @asynccontextmanager

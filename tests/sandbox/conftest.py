@@ -8,15 +8,37 @@ from pathlib import Path
 import pytest
 
 from engine.sandbox.docker import Engine
+from engine.sandbox.policy import Runtime
 from engine.sandbox.service import Sandbox
-from engine.settings import load
+from tests.helpers import runtimes
 from tests.helpers.sandbox import loaded_image, make_sandbox, nothing_left
 
 
+def pytest_report_header() -> str:
+    """Which runtimes cells are tried under, and how to get the other one."""
+    if "runsc" in runtimes.tried():
+        return f"cells: runc, and runsc on {runtimes.GVISOR_HOST}"
+    return "cells: under runc alone, because no engine with gVisor runs; `make gvisor-engine` starts one"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests marked `both_runtimes` once for each."""
+    marks = {mark.name for mark in metafunc.definition.iter_markers()}
+    if "both_runtimes" in marks and "runtime" in metafunc.fixturenames:
+        wanted = ("runc",) if "runc_only" in marks else runtimes.tried()
+        metafunc.parametrize("runtime", wanted, scope="session")
+
+
 @pytest.fixture(scope="session")
-def engine() -> Iterator[Engine]:
-    """The engine that answers at the configured address; none is a failure."""
-    made = Engine(load().docker_host, timeout_s=60)
+def runtime() -> Runtime:
+    """The OCI runtime of cells."""
+    return "runc"
+
+
+@pytest.fixture(scope="session")
+def engine(runtime: Runtime) -> Iterator[Engine]:
+    """The engine of the settings, or with runsc the second one; none is a failure."""
+    made = Engine(runtimes.host_of(runtime), timeout_s=60)
     made.ping()
     yield made
     made.close()

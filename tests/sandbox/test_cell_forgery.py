@@ -11,7 +11,7 @@ from engine.sandbox.outcome import Cause
 from engine.sandbox.service import Sandbox
 from tests.helpers.sandbox import run_package, snapshot
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
+pytestmark = [pytest.mark.sandbox, pytest.mark.anyio, pytest.mark.both_runtimes]
 
 CALL = '{"t":"call","c":%d,"scope":"/","fn":"now","n":1,"args":{},"site":"workflow.py:1"}\\n'
 

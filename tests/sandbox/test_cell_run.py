@@ -21,7 +21,7 @@ from engine.sandbox.outcome import Cause
 from engine.sandbox.service import Sandbox
 from tests.helpers.sandbox import Story, containers_of, run_package, running, snapshot, tell
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
+pytestmark = [pytest.mark.sandbox, pytest.mark.anyio, pytest.mark.both_runtimes]
 
 MIB = 1024 * 1024
 

@@ -58,6 +58,7 @@ def good(policy: CellPolicy) -> dict[str, Any]:
     return {
         "version": 1,
         "guest_sha256": "0" * 64,
+        "kernel": "4.4.0",
         "supervisor": process(policy, uid=0, gid=policy.group, mask="00000000000000e0", **dict(policy.ulimits)),
         "worker": worker,
         "mounts": [

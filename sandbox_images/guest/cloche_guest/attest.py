@@ -45,6 +45,7 @@ def attestation(worker_view: dict[str, Any], *, guest_root: str) -> dict[str, An
         "version": VERSION,
         "guest_sha256": guest_digest(guest_root),
         "python": sys.version,
+        "kernel": os.uname().release,
         "supervisor": process_view(),
         "worker": worker_view,
         "mounts": mounts(_text("/proc/self/mountinfo")),
