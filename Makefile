@@ -11,11 +11,14 @@ PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 # What the benchmarks are measured beside; nothing else needs it, so nothing else installs it.
 PEERS := .cache/peers
+# The fuzzer, likewise in an environment of its own, and for how long it runs.
+FUZZ := .cache/fuzz
+FUZZ_S ?= 60
 # Two workers, a file to a worker. For example PYTEST_ARGS="-k gate -x" instead.
 PYTEST_ARGS ?= -n 2 --dist loadfile
 CODE := engine cli sandbox_images tests examples .ci
 
-.PHONY: help setup engine engine-status engine-stop gvisor gvisor-engine image demo check docs test peers bench bench-check chaos lock clean
+.PHONY: help setup engine engine-status engine-stop gvisor gvisor-engine image demo check docs test fuzz peers bench bench-check chaos lock clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)$$/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -62,6 +65,17 @@ docs: $(READY) ## render the reference pages that come from the code
 test: image gvisor-engine ## the whole suite, containers included, cells under runc and under gVisor
 	@$(PY) -m pytest tests $(PYTEST_ARGS)
 
+fuzz: $(FUZZ)/.ready ## attack every reader of untrusted bytes for FUZZ_S seconds, split over them; what is found is kept
+	@PYTHONPATH=.:sandbox_images/guest nice $(FUZZ)/bin/python -m tests.fuzz --seconds $(FUZZ_S)
+
+$(FUZZ)/.ready: .ci/requirements.lock .ci/requirements-fuzz.lock | $(READY)
+	@echo "cloche: installing the locked fuzzer into $(FUZZ)"
+	@rm -rf $(FUZZ)
+	@$(PY) -m venv $(FUZZ)
+	@$(FUZZ)/bin/python -m pip --disable-pip-version-check --no-input install --quiet --no-compile --require-hashes --no-deps \
+		-r .ci/requirements.lock -r .ci/requirements-fuzz.lock
+	@touch $@
+
 peers: $(PEERS)/.ready ## DBOS and LangGraph in an environment of their own, for the benchmarks
 	@:
 
@@ -92,6 +106,8 @@ lock: $(READY) ## resolve the dependencies anew into .ci/requirements*.lock
 		--extra dev --output-file .ci/requirements-dev.lock pyproject.toml
 	@$(VENV)/bin/uv pip compile --quiet --upgrade --python-version 3.11 --generate-hashes --no-header \
 		--group peers --output-file .ci/requirements-peers.lock
+	@$(VENV)/bin/uv pip compile --quiet --upgrade --python-version 3.11 --generate-hashes --no-header \
+		--group fuzz --output-file .ci/requirements-fuzz.lock
 
 clean: ## remove the environment and caches; the engine, the image and Cloche's home stay
 	@rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .cache

@@ -125,11 +125,13 @@ def _read(path: Path) -> tuple[_Entry, ...]:
         script = _Script.model_validate(_plain(path, tomllib.loads(raw)))
     except OSError as error:
         raise UnusableScript(f"cannot read the scripted model {path}: {error.strerror}.", fix="Name a file.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UnusableScript(f"the scripted model {path} is no TOML: {error}.", fix="Correct it.") from error
     except ValidationError as error:
         first = error.errors()[0]
         raise UnusableScript(f"{path}, {_where(first['loc'])}: {first['msg']}.", fix="Correct the entry.") from error
+    except ValueError as error:  # also bytes that are no UTF-8, and integers longer than Python reads
+        raise UnusableScript(f"the scripted model {path} is no TOML: {error}.", fix="Correct it.") from error
+    except RecursionError as error:
+        raise UnusableScript(f"the scripted model {path} is nested too deep.", fix="Write it flatter.") from error
     return tuple(script.reply)
 
 

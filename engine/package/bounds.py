@@ -25,3 +25,10 @@ SCANNED_ENTRIES = 5000
 """Directory entries looked at, ignored ones included, before a tree counts as having too many files."""
 CASES = 2000
 """Test cases of a package; each runs in a process of its own."""
+TOKENS = 200_000
+"""Words, numbers, strings and signs of all Python files together: a syntax node each, of which judging takes up to 15 µs.
+About 25,000 lines."""
+LOCATED = 50
+"""Keys of pyproject.toml that a diagnostic gives the line of; finding one means reading the whole file."""
+UNKNOWN_KEYS = 20
+"""Unknown keys that are reported."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeGuard
 
+from engine.package.bounds import CASES
 from engine.package.contract import TestCase
 from engine.package.parametrize import Parametrized
 from engine.package.rules import Findings
@@ -46,13 +47,21 @@ def is_test_function(node: ast.stmt) -> TypeGuard[_Function]:
 
 
 def list_cases(modules: Iterable[Module], findings: Findings) -> tuple[TestCase, ...]:
-    """Every case of every test module, by file and source order; reports parameters that cannot be counted."""
+    """Every case of every test module, by file and source order; reports parameters that cannot be counted.
+
+    Past `bounds.CASES` the rest is left out, and that is reported.
+    """
     cases: list[TestCase] = []
     for module in sorted(modules, key=lambda module: module.path):
         if module.is_test_module:
             parametrized = Parametrized(module, findings)
             for test in tests_in(module):
                 cases.extend(_cases(module, test, parametrized))
+                if len(cases) > CASES:
+                    told = f"with {test.function.name} the package has more than {CASES:,} test cases."
+                    fix = "Test fewer values."
+                    findings.add("tests.count", module.path, told, line=test.function.lineno, fix=fix)
+                    return tuple(cases)
     return tuple(cases)
 
 

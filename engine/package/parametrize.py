@@ -27,6 +27,7 @@ class Parametrized:
         self._findings = findings
         self._names: Mapping[str, Binding] = module.names
         self._displays = _module_displays(module)
+        self._axes: dict[int, list[str | None]] = {}
 
     def resolve(self, node: ast.expr) -> str | None:
         """The canonical name of an expression in this module."""
@@ -46,9 +47,9 @@ class Parametrized:
         count = 1
         for axis in axes:
             count *= len(axis)
-        if count > CASES:
-            self._uncountable(decorators[0], f"the test has {count} cases, more than {CASES}.", "Test fewer values.")
-            return [whole]
+            if count > CASES:  # never multiplied out: the number may have thousands of digits
+                self._uncountable(decorators[0], f"the test has more than {CASES:,} cases.", "Test fewer values.")
+                return [whole]
         reasons = [next((reason for reason in picked if reason), None) for picked in product(*axes)]
         return [whole or reason for reason in reasons]
 
@@ -70,7 +71,12 @@ class Parametrized:
         if not values or any(isinstance(value, ast.Starred) for value in values):
             self._uncountable(node, "the parameters of a test cannot be counted.", _COUNT_FIX)
             return [None]
-        return [self._value_skip(value) for value in values]
+        if len(values) > CASES:  # refused by whoever counts
+            return [None] * (CASES + 1)
+        # Thousands of tests may share one list of thousands; the tree, and with it its lists, lives as long as this.
+        if id(values) not in self._axes:
+            self._axes[id(values)] = [self._value_skip(value) for value in values]
+        return self._axes[id(values)]
 
     def _values(self, node: ast.expr) -> list[ast.expr]:
         """The elements of the second argument; empty when it is no display or the call hides something."""

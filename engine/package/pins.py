@@ -106,12 +106,12 @@ def with_pins_in(data: bytes | None, pins: Mapping[str, str]) -> bytes:
         if pins_of(data) == dict(pins):
             return data
         text = tomlkit.dumps(_rewritten(tomlkit.parse(data.decode("utf-8")), spelling_of(before), pins))
+        if data.count(b"\r\n") == data.count(b"\n"):
+            text = text.replace("\r\n", "\n").replace("\n", "\r\n")
+        rewritten = text.encode("utf-8")
+        _check_nothing_else_changed(before, parse(rewritten), pins)
     except (ValueError, TypeError, TOMLKitError) as error:
         raise InvalidPackage(f"pyproject.toml: {error}", fix="Run `cloche workflows validate`.") from error
-    if data.count(b"\r\n") == data.count(b"\n"):
-        text = text.replace("\r\n", "\n").replace("\n", "\r\n")
-    rewritten = text.encode("utf-8")
-    _check_nothing_else_changed(before, rewritten, pins)
     return rewritten
 
 
@@ -119,7 +119,7 @@ def _rewritten(document: TOMLDocument, spelling: Spelling, pins: Mapping[str, st
     tool = _table(_table(document, "tool", hidden=True), spelling, hidden=True)
     table = _table(tool, PINS, hidden=False)
     for name in [name for name in table if name not in pins]:
-        table.remove(name)
+        del table[name]
     for name, revision in sorted(pins.items()):
         if table.get(name) != revision:
             table[name] = revision
@@ -138,18 +138,28 @@ def _table(parent: Any, name: str, *, hidden: bool) -> Any:
     table = parent[name]
     if not isinstance(table, Table | InlineTable | OutOfOrderTableProxy):
         raise TypeError(f"{name} is no table")
+    if not hidden and isinstance(table, OutOfOrderTableProxy):
+        raise TypeError(f"{name} is written in several places")
     return table
 
 
-def _check_nothing_else_changed(before: dict[str, Any], rewritten: bytes, pins: Mapping[str, str]) -> None:
-    after = parse(rewritten)
+def _check_nothing_else_changed(before: dict[str, Any], after: dict[str, Any], pins: Mapping[str, str]) -> None:
     written = after["tool"][spelling_of(after)].pop(PINS, {})
     without = {key: value for key, value in before.items() if key != "tool"}
     tools = dict(before.get("tool", {}))
     tool = {key: value for key, value in tools.get(spelling_of(after), {}).items() if key != PINS}
     expected = {**without, "tool": {**tools, spelling_of(after): tool}}
-    if written != dict(pins) or after != expected:
+    if written != dict(pins) or _comparable(after) != _comparable(expected):
         raise EngineFailure(
             "pyproject.toml could not be rewritten without changing something else.",
             fix=f"Write the table {PINS} as a plain [tool.cloche.{PINS}] section.",
         )
+
+
+def _comparable(value: Any) -> Any:
+    """The value with `nan` as text: it equals nothing, not even itself."""
+    if isinstance(value, dict):
+        return {name: _comparable(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_comparable(item) for item in value]
+    return repr(value) if isinstance(value, float) else value

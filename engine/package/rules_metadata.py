@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from engine.ids import WORKFLOW_ID
+from engine.package.bounds import LOCATED, UNKNOWN_KEYS
 from engine.package.contract import Candidate, Metadata, Spelling
 from engine.package.pins import PINS, SPELLINGS, is_pin, parse, spelling_of
 from engine.package.rules import Findings
@@ -69,12 +70,18 @@ class _Metadata:
         self._lines = text.splitlines()
         self._findings = findings
         self._spelling: Spelling = spelling_of(document)
+        self._located: dict[str, int] = {}
 
     def _report(self, rule: str, key: str, message: str, fix: str) -> None:
         self._findings.add(rule, PYPROJECT, message, line=self._line(key), fix=fix)
 
     def _line(self, key: str) -> int:
-        """Where `key`, or the table of that name, is written; 0 when nowhere or in an unusual form."""
+        """Where `key`, or the table of that name, is written; 0 when nowhere, in an unusual form, or past `LOCATED` keys."""
+        if key not in self._located:
+            self._located[key] = self._search(key) if len(self._located) < LOCATED else 0
+        return self._located[key]
+
+    def _search(self, key: str) -> int:
         written = re.compile(rf"\s*(?:\[[^\]]*)?[\"']?{re.escape(key)}[\"']?\s*(?:=|\]|\.)")
         return next((number for number, line in enumerate(self._lines, 1) if written.match(line[:400])), 0)
 
@@ -159,7 +166,7 @@ class _Metadata:
             told = "there are two tool tables, in two spellings."
             self._report("metadata.spelling", "openprogram", told, "Keep one of them.")
         tool = self._typed(tools, self._spelling, (dict,)) or {}
-        for key in sorted(set(tool) - set(_TOOL_TYPES)):
+        for key in sorted(set(tool) - set(_TOOL_TYPES))[:UNKNOWN_KEYS]:
             told = f"tool.{self._spelling} has no key {key}."
             self._report("metadata.unknown_key", key, told[:300], f"There are: {', '.join(_TOOL_TYPES)}.")
         values = {key: self._typed(tool, key, types) for key, types in _TOOL_TYPES.items()}
@@ -180,7 +187,7 @@ class _Metadata:
             told = "permissions holds something else than strings."
             self._report("metadata.type", "permissions", told, 'Write permissions = ["workspace.read"].')
             return ()
-        for permission in declared:
+        for permission in dict.fromkeys(declared):
             if permission not in PERMISSIONS and not _PROGRAM_PERMISSION.fullmatch(permission):
                 fix = f"There are: {', '.join(sorted(PERMISSIONS))} and program:<name>."
                 self._report("metadata.permissions", "permissions", f"there is no permission {permission[:80]!r}.", fix)

@@ -15,7 +15,13 @@ from engine.package.constants import Constants
 from engine.package.layout import is_test
 from engine.package.rules import Findings
 from engine.package.source import Module, parameters, written
-from engine.package.vocabulary import AGENTIC, DECORATORS, TEST_DECORATORS
+from engine.package.vocabulary import (
+    AGENTIC,
+    CALLED_AT_IMPORT,
+    CALLED_OF_MODULES,
+    DECORATORS,
+    TEST_DECORATORS,
+)
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _ACCESSORS: Final = frozenset({"setter", "getter", "deleter"})
@@ -74,7 +80,14 @@ class _ModuleLevel:
 
     def _bind_imports(self, node: ast.Import | ast.ImportFrom) -> None:
         for imported in imports_of(node, self._module.path):
-            self._constants.bind(imported.bound, Binding(Kind.imported, imported.target))
+            self._bind(imported.bound, Binding(Kind.imported, imported.target), node)
+
+    def _bind(self, name: str, binding: Binding, node: ast.stmt) -> None:
+        if name in (CALLED_AT_IMPORT if self._constants.in_class else CALLED_OF_MODULES):
+            told = f"Python calls {name} by itself while the module is imported."
+            fix = "Leave it out; write down what it would compute."
+            self._findings.add("module.special", self._module.path, told, line=node.lineno, fix=fix)
+        self._constants.bind(name, binding)
 
     def _function(self, node: _Function) -> None:
         checked = not (node.name == self._entry and not self._constants.in_class)
@@ -87,7 +100,7 @@ class _ModuleLevel:
             if annotation is not None:
                 self._constants.check(annotation, evaluated=self._evaluates_annotations)
         target = "functools.singledispatch" if "functools.singledispatch" in decorators else None
-        self._constants.bind(node.name, Binding(Kind.function, target))
+        self._bind(node.name, Binding(Kind.function, target), node)
 
     def _class(self, node: ast.ClassDef) -> None:
         for decorator in node.decorator_list:
@@ -104,7 +117,7 @@ class _ModuleLevel:
         for statement in node.body:
             self._statement(statement)
         self._constants.close_class()
-        self._constants.bind(node.name, Binding(Kind.klass))
+        self._bind(node.name, Binding(Kind.klass), node)
 
     def _assignment(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -123,7 +136,7 @@ class _ModuleLevel:
         known = self._constants.names.get(node.value.id) if isinstance(node.value, ast.Name) else None
         kind = known.kind if known is not None else Kind.imported if target else Kind.value
         for name in target_names(targets):
-            self._constants.bind(name, Binding(kind, target))
+            self._bind(name, Binding(kind, target), node)
 
     def _decorator(self, node: ast.expr, *, checked: bool) -> str | None:
         """Check one decorator and its arguments; returns its canonical name."""

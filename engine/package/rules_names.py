@@ -22,6 +22,7 @@ from engine.package.vocabulary import (
     REFUSED_ATTRIBUTES,
     REFUSED_NAMES,
     STANDARD,
+    UNORDERED_MEMBERS,
 )
 
 _BY_NAME: Final = frozenset({"builtins.getattr", "builtins.setattr", "builtins.delattr", "builtins.hasattr"})
@@ -143,6 +144,9 @@ class _Names(ast.NodeVisitor):
             return
         if parts[-3:] in CLOCKS:
             self._report("name.clock", line, f"{target} reads the machine's clock.", "Use `now()` from cloche.")
+        elif target in UNORDERED_MEMBERS:
+            told = f"{target} starts a thread or a process, which a run does not have."
+            self._report("name.hidden", line, told, "Use `parallel()`, `pipeline()` or asyncio's tasks.")
         elif target in HIDDEN_MEMBERS or (parts[-1] in HIDDEN and len(parts) > 1 and target not in ALLOWED_MEMBERS):
             told = f"{target} reaches something that packages may not import."
             self._report("name.hidden", line, told, "Use the recorded primitives of cloche instead.")

@@ -27,7 +27,8 @@ _TOKENS: Final = re.compile(
     r"|'{3}[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*(?:'{3}|\\?\Z)"
     r"|\"[^\"\\\r\n]*(?:\\.[^\"\\\r\n]*)*\"?"
     r"|'[^'\\\r\n]*(?:\\.[^'\\\r\n]*)*'?"
-    r"|[\[\](){}]",
+    r"|\w+"
+    r"|[^\s\w]",
     re.DOTALL,
 )
 _NESTING: Final = (ast.stmt, ast.expr, ast.pattern)
@@ -86,9 +87,19 @@ class Module:
         )
 
 
-def parse_module(file: SourceFile, findings: Findings) -> Module | None:
-    """The syntax tree of `file`, or None with a `text.nesting` or `text.syntax` diagnostic. The text must be UTF-8."""
-    if _is_too_much(file, findings):
+@dataclass
+class Budget:
+    """Tokens that the Python files of one package may still hold; below 0 when they held more."""
+
+    left: int = bounds.TOKENS
+
+
+def parse_module(file: SourceFile, findings: Findings, budget: Budget) -> Module | None:
+    """The syntax tree of `file`, or None with a `text.nesting`, `text.tokens` or `text.syntax` diagnostic.
+
+    The text must be UTF-8. Without a diagnostic when a file before it spent the budget.
+    """
+    if budget.left < 0 or _is_too_much(file, findings, budget):
         return None
     with _WARNINGS, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -119,12 +130,24 @@ def _too_deep(path: str, findings: Findings) -> None:
     findings.add("text.nesting", path, message, fix="Name the inner parts and use the names.")
 
 
-def _is_too_much(file: SourceFile, findings: Findings) -> bool:
-    """Report what must not reach the parser: deep brackets, and f-strings it needs quadratic time for."""
-    depth = deepest = effort = 0
+def _too_many(path: str, findings: Findings) -> None:
+    message = f"with this file the Python code holds more than {bounds.TOKENS:,} words and signs."
+    fix = "Move data into resources/ and read it with `resource()`, or make several workflows of it."
+    findings.add("text.tokens", path, message, fix=fix)
+
+
+def _is_too_much(file: SourceFile, findings: Findings, budget: Budget) -> bool:
+    """Report what must not reach the parser: too much code, deep brackets, and f-strings it needs quadratic time for."""
+    depth = deepest = effort = count = 0
     text = file.data.decode("utf-8")
     for token in _TOKENS.finditer(text):
         written = token.group()
+        if written[0] != "#":
+            count += 1
+        if count > budget.left:
+            budget.left -= count
+            _too_many(file.path, findings)
+            return True
         if written in _OPENING:
             depth += 1
             deepest = max(deepest, depth)
@@ -132,6 +155,7 @@ def _is_too_much(file: SourceFile, findings: Findings) -> bool:
             depth -= 1
         elif written[0] in "\"'" and "f" in text[max(0, token.start() - 2) : token.start()].lower():
             effort += len(written) * written.count("{")
+    budget.left -= count
     if deepest > bounds.NESTING:
         _too_deep(file.path, findings)
     elif effort > _F_STRING_EFFORT:

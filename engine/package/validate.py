@@ -22,7 +22,7 @@ from engine.package.rules_names import check_names
 from engine.package.rules_readme import README, check_readme
 from engine.package.rules_tests import check_tests
 from engine.package.rules_tree import check_tree
-from engine.package.source import Module, parse_module
+from engine.package.source import Budget, Module, parse_module
 
 
 @dataclass(frozen=True)
@@ -127,10 +127,11 @@ def _check_readme(candidate: Candidate, findings: Findings, *, authored: bool) -
 def _parse(candidate: Candidate, findings: Findings) -> Mapping[str, Module]:
     """The Python files that can be parsed, by path; those with a broken text are left out."""
     broken = findings.files()
+    budget = Budget()
     modules: dict[str, Module] = {}
     for file in candidate.files:
         if file.path.endswith(".py") and file.path not in broken:
-            module = parse_module(file, findings)
+            module = parse_module(file, findings, budget)
             if module is not None:
                 modules[file.path] = module
     return modules

@@ -65,12 +65,20 @@ HIDDEN: Final = frozenset(UNRECORDED) | _words(
 """Modules that must not be reached as attributes of others (`logging.os`)."""
 
 HIDDEN_MEMBERS: Final = frozenset({"io.open", "io.open_code", "io.FileIO"})
+UNORDERED_MEMBERS: Final = frozenset(
+    {"asyncio.to_thread", "asyncio.create_subprocess_exec", "asyncio.create_subprocess_shell"}
+)
+"""What starts threads and processes; the loop of a run has none, so that code which names them can only fail."""
 ALLOWED_MEMBERS: Final = frozenset({"datetime.time", "datetime.datetime.time"})
 """Members that only share their name with a refused module."""
 
 REFUSED_NAMES: Final = _words(
     """__import__ eval exec compile globals locals vars open input breakpoint __builtins__ __loader__ __spec__"""
 )
+CALLED_AT_IMPORT: Final = _words("__init_subclass__ __class_getitem__ __set_name__ __mro_entries__ __prepare__")
+"""Methods of a class that Python calls while the class, or one that uses it, is made."""
+CALLED_OF_MODULES: Final = frozenset({"__getattr__", "__dir__"})
+"""Functions of a module that the import system calls."""
 REFUSED_ATTRIBUTES: Final = _words(
     """__subclasses__ __bases__ __base__ __mro__ __globals__ __code__ __closure__ __dict__ __getattribute__ __reduce__
     __reduce_ex__ __loader__ __spec__ __builtins__ tb_frame tb_next tb_lasti tb_lineno gi_frame gi_code cr_frame cr_code

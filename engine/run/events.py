@@ -28,6 +28,9 @@ FIRST_HASH = "0" * 32
 LINE_BYTES = 1024 * 1024
 """No line is longer; larger values lie in blobs."""
 
+WORDS = 300
+"""Characters of a name, and of what is wrong with it, in a message: a damaged line may hold a mebibyte in one."""
+
 _VALUES = frozenset({"args", "result", "value"})
 
 
@@ -260,6 +263,12 @@ class Decision(_Event):
     of: int = 0
     value: Any = None
 
+    @model_validator(mode="after")
+    def _raises_the_cap_to_a_number(self) -> Decision:
+        if self.what == "raise_cap" and type(self.value) is not int:
+            raise ValueError("a cap is raised to an integer")
+        return self
+
 
 Event = (
     RunCreated
@@ -336,7 +345,7 @@ def parse(raw: bytes) -> Line:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "e"
-        raise BadLine(f"{where}: {first['msg']}") from error
+        raise BadLine(f"{where[:WORDS]}: {first['msg'][:WORDS]}") from error
 
 
 def hash_line(raw: bytes) -> str:

@@ -299,7 +299,9 @@ class History:
             raise Inconsistent(f"ends the call {event.of} a second time")
         record.outcome, record.ended_at, record.ended_seq = event, line.at, line.seq
         record.settled = any(decision.of == record.seq for decision in self.decisions)
-        self.replies_used.update(index for index in event.facts.get("replies", ()) if type(index) is int)
+        replies = event.facts.get("replies")
+        if isinstance(replies, list):
+            self.replies_used.update(index for index in replies if type(index) is int)
 
     def _record(self, of: int) -> Record:
         if of not in self.records:

@@ -6,7 +6,6 @@ data of an enemy; a field that does not fit is refused by name, free text is mad
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -216,14 +215,14 @@ class Incoming:
         return None if done is None else Artifact(path=done[0], data=done[1])
 
     def _test(self, frame: dict[str, Any]) -> CaseResult:
-        duration = float(frame["duration_s"])
-        if frame["outcome"] not in OUTCOMES or frame["case"] < 0 or not (math.isfinite(duration) and duration >= 0):
+        duration = frame["duration_s"]
+        if frame["outcome"] not in OUTCOMES or frame["case"] < 0 or duration < 0:
             raise violation("frame.bad_field", "test has an outcome, number or duration that cannot be")
         return CaseResult(
             case=frame["case"],
             outcome=frame["outcome"],
             detail=_text(frame["detail"]),
-            duration_s=duration,
+            duration_s=float(duration),
             output=_text(frame["output"], wire.FRAME_BYTES),
             entered=frame["entered"],
         )
@@ -313,7 +312,7 @@ def _usage(usage: dict[str, Any]) -> dict[str, Any]:
     for name, value in list(usage.items())[:40]:
         if len(name) > 40:
             continue
-        if isinstance(value, (int, float)) and math.isfinite(value):
+        if isinstance(value, (int, float)) and abs(value) <= wire.MOST_NUMBER:  # a float that is none fails as well
             kept[name] = value
         elif isinstance(value, list):
             kept[name] = [_text(item, NAME_CHARACTERS) for item in value[:100] if isinstance(item, str)]

@@ -13,7 +13,7 @@ import re
 from typing import Any
 
 from cloche_guest import codec
-from cloche_guest.wire import PART_BYTES
+from cloche_guest.wire import PART_BYTES, check_cost
 
 from engine.sandbox.violations import violation
 
@@ -101,11 +101,13 @@ class ValueParts:
 
         Raises:
             ExchangeError: part.unknown, frame.not_json or frame.too_deep.
+            WireError: value.too_costly.
         """
         text = self._done.pop(part_id, None)
         if text is None:
             raise violation("part.unknown", f"no value {part_id} came in parts")
         self._size -= len(text.encode("utf-8", "surrogatepass"))
+        check_cost(text)
         try:
             return json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)
         except RecursionError as error:

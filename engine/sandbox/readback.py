@@ -28,7 +28,10 @@ _TOP = ("User", "Entrypoint", "WorkingDir", "Hostname", "Tty", "OpenStdin")
 
 def differences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> tuple[str, ...]:
     """Sentences, each naming a field whose value is another one; empty when all is as asked."""
-    return tuple(_differences(asked, inspected))
+    try:
+        return tuple(_differences(asked, inspected))
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        return (f"the engine shows the container in another shape ({type(error).__name__}: {str(error)[:80]})",)
 
 
 def _differences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> Iterator[str]:

@@ -162,6 +162,7 @@ class Channel:
             text = "".join(self._parts)
             self._arguments_size += self._part_size
             self._parts, self._part_size = [], 0
+            wire.check_cost(text)
             fits = self._check_large(text, kind == "call")
         if not fits:
             raise wire.WireError("value.not_canonical", f"{kind}.{field}")

@@ -30,6 +30,13 @@ JSON_DEPTH = 400
 INLINE_BYTES = 256 * 1024
 """Encoded values longer than this do not travel inside a frame but as parts (from the cell) or as a file (to the cell)."""
 
+MOST_NUMBER = 2**53 - 1
+"""A number in a field of a frame, values left out, at most, and with a minus at least: every reader of JSON has these exactly."""
+
+CONTAINERS, ITEMS = 1_000_000, 5_000_000
+"""Lists and objects, and commas, in the text of one value that came in parts, at most: each list takes up to 500 bytes and 8 µs to
+check, so that 64 MiB of empty ones would take gigabytes of whoever checks them."""
+
 OUTSTANDING = 1_000
 """Calls of one program that may be unanswered at once."""
 
@@ -46,6 +53,8 @@ SCOPE = re.compile(
     r"|(?:parallel|pipeline)@[A-Za-z0-9_.]{1,120}\[[1-9][0-9]{0,8}\.[1-9][0-9]{0,8}\])){1,20}"
 )
 """Where a call stands: docs/reference/protocol.md, Scopes."""
+
+_STRINGS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 _REQUIRED, _OPTIONAL = True, False
 
@@ -264,6 +273,22 @@ def deepest(decoded: str) -> int:
     return most
 
 
+def check_cost(text: str) -> None:
+    """Pass for JSON text whose value takes bounded memory and time to read; looks at no more than signs.
+
+    Raises:
+        WireError: value.too_costly.
+    """
+    if _is_small(text):
+        return
+    if not _is_small(_STRINGS.sub("", text)):
+        raise WireError("value.too_costly", f"more than {CONTAINERS} lists and objects, or {ITEMS} items, in one value")
+
+
+def _is_small(text: str) -> bool:
+    return text.count("[") + text.count("{") <= CONTAINERS and text.count(",") <= ITEMS
+
+
 def split_text(value: str) -> list[str]:
     """Cut text into parts of 64 Ki characters: with the longest escapes still below PART_BYTES."""
     step = PART_BYTES // 8
@@ -274,6 +299,8 @@ def _fits(value: Any, wanted: str) -> bool:
     if wanted == "any":
         return True
     if isinstance(value, bool) and wanted != "bool":
+        return False
+    if wanted in ("int", "num") and isinstance(value, int | float) and not abs(value) <= MOST_NUMBER:
         return False
     return isinstance(value, _KINDS[wanted])
 

@@ -57,8 +57,8 @@ async def change_the_exchange():
 
 async def start_a_shell():
     """Run a command."""
-    process = await asyncio.create_subprocess_exec("/bin/sh", "-c", "true")
-    await process.wait()
+    loop = asyncio.get_running_loop()
+    await loop.subprocess_exec(asyncio.SubprocessProtocol, "/bin/sh", "-c", "true")
 
 
 ATTEMPTS = {

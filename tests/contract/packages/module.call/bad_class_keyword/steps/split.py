@@ -1,5 +1,5 @@
 class A:
-    def __init_subclass__(cls, x):
+    def __init__(self, x):
         pass
 
 
