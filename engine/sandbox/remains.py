@@ -20,6 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.errors import SandboxError
+from engine.sandbox.cgroup import directories_of
 from engine.sandbox.freezer import thaw
 
 PROC = Path("/proc")
@@ -48,15 +49,18 @@ def find(containers: Collection[str], *, proc: Path = PROC) -> dict[str, tuple[i
 
 
 def end(container: str, *, timeout_s: float = 5.0) -> tuple[int, ...]:
-    """End every process that carries this id, and see them gone; gives the pids that were ended.
+    """End every process that carries this id, and see them and their cgroups gone; gives the pids that were ended.
 
     Raises:
         RemainsAlive: some are still there, because they belong to another user or do not die.
     """
     until = time.monotonic() + timeout_s
     ended: set[int] = set()
+    cgroups: set[Path] = set()
     while pids := find({container}).get(container, ()):
         ended.update(pids)
+        for pid in pids:
+            cgroups.update(directories_of(pid, container))
         gone = [_end(pid, container, until) for pid in pids]
         if not all(gone):
             left = [str(pid) for pid, is_gone in zip(pids, gone, strict=True) if not is_gone]
@@ -64,6 +68,9 @@ def end(container: str, *, timeout_s: float = 5.0) -> tuple[int, ...]:
                 f"processes of container {container[:12]} live on without it: {', '.join(left)}.",
                 fix="End them as root: `cloche cells reap` does.",
             )
+    for path in cgroups:
+        with suppress(OSError):
+            path.rmdir()  # an engine that forgot the container forgets its cgroup too; one with a process in it stays
     return tuple(sorted(ended))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -100,7 +101,8 @@ def frozen_into(process: subprocess.Popen[bytes], container: str) -> Iterator[No
     thaw(process.pid, container)
     process.kill()
     process.wait(timeout=10)
-    group.rmdir()
+    if group.is_dir():
+        group.rmdir()
     group.parent.rmdir()
 
 
@@ -125,6 +127,49 @@ def shims_of(sandbox: Sandbox) -> list[str]:
     return lines
 
 
+WITHOUT_FLAG = """#!/bin/sh
+for argument; do
+    shift
+    [ "$argument" = --network=none ] || set -- "$@" "$argument"
+done
+exec {runsc} "$@"
+"""
+
+
+async def test_what_a_refused_start_of_gvisor_leaves_for_ever_is_ended_with_its_cgroups(
+    image_id: str, tmp_path: Path
+) -> None:
+    """This version of it refuses to start without a flag that ours has, and leaves its shim, gofer and sandbox."""
+    runsc = shutil.which("runsc")
+    assert runsc, "gVisor is not installed; `make gvisor` does it"
+    wrapper = tmp_path / "runsc"
+    wrapper.write_text(WITHOUT_FLAG.format(runsc=runsc))
+    wrapper.chmod(0o755)
+    with private_engine(gvisor=True, runsc=wrapper) as private:
+        engine = Engine(private.host, timeout_s=60)
+        loaded_image(engine)
+        sandbox = make_sandbox(tmp_path / "home", engine, runtime="runsc")
+        policy = sandbox.policy("run", "runsc")
+        launch = Launch(sandbox, Wish(image_id, "run", 60, 1, "", policy, policy))
+        with nothing_left(sandbox):
+            launch.prepare(wait_s=60)
+            with pytest.raises(EngineRefused):
+                launch.start()
+            engine.destroy(launch.container)
+            # shim, gofer, sandbox and what traces for it
+            assert len(remains.find({launch.container})[launch.container]) >= 3
+            launch.destroy()
+            launch.release(gone=True)
+        assert shims_of(sandbox) == []
+        assert named_after(launch.container) == []
+        engine.close()
+
+
+def named_after(container: str) -> list[Path]:
+    """Cgroups of a container, wherever an engine put them."""
+    return [path for path in Path("/sys/fs/cgroup").glob(f"**/*{container}*") if path.is_dir()]
+
+
 async def test_what_lives_on_without_a_container_is_listed_and_reaped_and_its_uid_is_free(
     sandbox: Sandbox, image_id: str
 ) -> None:
@@ -137,6 +182,7 @@ async def test_what_lives_on_without_a_container_is_listed_and_reaped_and_its_ui
         (reaped,) = sandbox.reap()
         assert (reaped.cell_id, reaped.why, reaped.problem) == (launch.cell_id, "leftover_directory", "")
         assert not any(alive(pid) for pid in pids)
+        assert named_after(launch.container) == []
     assert sandbox.list_cells() == []
     assert uid_file(launch.uid).read_text() == ""
 
