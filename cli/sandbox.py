@@ -67,28 +67,41 @@ def _first(text: str) -> str:
 def list_(as_json: Json = False) -> int:
     """List the cells there are."""
     with application(as_json=as_json) as app:
-        rows = [vars(cell) for cell in app.cells()]
+        rows = [vars(cell) for cell in app.list_cells()]
         if output.mode.json:
-            output.data({"ok": True, "cells": rows})
+            output.data({"ok": True, "cells": rows, "pool": app.pool()})
         else:
             output.table(
                 ["cell", "kind", "state", "owner", "container"],
                 [[c["cell_id"], c["kind"], c["state"], _owner(c), c["container"][:12]] for c in rows],
             )
+            output.note(_told(app.pool()))
         return 0
 
 
 def _owner(cell: dict[str, Any]) -> str:
+    if cell["idle"]:
+        return "none, waits"
     if cell["expired"]:
         return "expired"
     return "alive" if cell["owned"] else "dead"
 
 
+def _told(pool: dict[str, int]) -> str:
+    return (
+        f"jobs so far: {pool['warm']} in a cell that waited, {pool['cold']} in a new one; "
+        f"{pool['made']} made to wait, {pool['dead']} found dead, {pool['stale']} out of date, {pool['failed']} failures."
+    )
+
+
 @cells.command()
-def reap(as_json: Json = False) -> int:
+def reap(
+    idle: Annotated[bool, typer.Option("--idle", help="Also cells that wait, started, for a job.")] = False,
+    as_json: Json = False,
+) -> int:
     """End cells whose owner is dead or whose time is over, and prove them gone; exit 3 when one could not be ended."""
     with application(as_json=as_json) as app:
-        reaped = app.reap()
+        reaped = app.reap(idle=idle)
         if output.mode.json:
             output.data({"ok": not any(one.problem for one in reaped), "reaped": [vars(one) for one in reaped]})
         else:

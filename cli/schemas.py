@@ -398,6 +398,18 @@ class ListedCell(Object):
     state: str = Field(description="As the engine says.")
     owned: bool = Field(description="Its owner is alive.")
     expired: bool = Field(description="Its time is over.")
+    idle: bool = Field(description="It waits, started and without an owner, for a job.")
+
+
+class Pool(Object):
+    """What became of jobs and of the cells that wait for them, counted over the life of the home."""
+
+    warm: int = Field(description="Jobs that got a cell that waited.")
+    cold: int = Field(description="Jobs for which a cell was started.")
+    dead: int = Field(description="Cells found dead, or not as they were left, by a job that took them.")
+    stale: int = Field(description="Cells ended because image, policy, runtime or engine had changed.")
+    made: int = Field(description="Cells that were started to wait.")
+    failed: int = Field(description="Failures to start one to wait, or to remove a used one.")
 
 
 class Cells(Object):
@@ -405,6 +417,7 @@ class Cells(Object):
 
     ok: Literal[True] = Field(description="Always true.")
     cells: list[ListedCell] = Field(description="By id.")
+    pool: Pool = Field(description="Counts since the home was made.")
 
 
 class ReapedCell(Object):
@@ -412,7 +425,7 @@ class ReapedCell(Object):
 
     cell_id: str = Field(description="The cell.")
     container: str = Field(description="Id of its container, if it had one.")
-    why: Literal["owner_dead", "expired", "leftover_directory"] = Field(description="Why it was ended.")
+    why: Literal["owner_dead", "expired", "idle", "leftover_directory"] = Field(description="Why it was ended.")
     problem: str = Field(description="Empty when it is gone.")
 
 

@@ -14,25 +14,24 @@ when something of it is first used, because most commands need one or two of the
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine import log
 from engine.clock import Clock, SystemClock
-from engine.errors import CellLost, ClocheError, EngineFailure, SandboxError, UsageError
+from engine.errors import ClocheError, EngineFailure, SandboxError, UsageError
 from engine.files import make_directory
 from engine.settings import Settings, load
 
 if TYPE_CHECKING:
     from engine.catalog.repos import Catalog
     from engine.catalog.snapshots import PinnedSnapshot, Snapshots
+    from engine.cells import Cells
     from engine.doctor import Finding
-    from engine.gate.cells import GateCell
     from engine.gate.publish import Services
     from engine.images import Images
     from engine.models.provider import Tell
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from engine.run.store import RunStore
     from engine.run.verdict import Verdict
     from engine.run.view import RunView
-    from engine.sandbox.cell import Cell
     from engine.sandbox.probe_report import ProbeReport
     from engine.sandbox.reaper import ListedCell, Reaped
     from engine.sandbox.service import Sandbox
@@ -52,10 +50,6 @@ if TYPE_CHECKING:
     Watch = Callable[[RunView], None]
 
 T = TypeVar("T")
-
-PROVE_GONE_TRIES, PROVE_GONE_PAUSE_S = 20, 0.25
-SNAPSHOT_KEPT = timedelta(days=1)
-"""How long a snapshot that no run was made from is kept after it was last asked for; it can be made again."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +93,6 @@ class App:
     progress: Callable[[str], None] | None = None
     """Told what takes long before a job begins."""
 
-    _image_id: str = ""
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -137,6 +130,13 @@ class App:
         from engine.images import Images
 
         return Images(self.settings.home, self.sandbox.engine)
+
+    @cached_property
+    def cells(self) -> Cells:
+        """The cells of this home: `ready` before one is opened, `run_cell`, `gate_cell`."""
+        from engine.cells import Cells
+
+        return Cells(self.sandbox, self.images, self.snapshots, self.runs, progress=self.progress)
 
     def close(self) -> None:
         """Have used cells removed and close the connections to the engine; `open_app` does it."""
@@ -184,15 +184,7 @@ class App:
     def _services(self) -> Services:
         from engine.gate.publish import Services
 
-        return Services(self.catalog, self.snapshots, self._gate_cell, self.settings, self.clock)
-
-    @asynccontextmanager
-    async def _gate_cell(self) -> AsyncIterator[GateCell]:
-        """The engine is asked for nothing before a package came so far that it needs a cell."""
-        from engine.gate.sandbox_cells import SandboxCells
-
-        async with SandboxCells(self.sandbox, await self.ready())() as cell:
-            yield cell
+        return Services(self.catalog, self.snapshots, self.cells.gate_cell, self.settings, self.clock)
 
     # runs
 
@@ -233,7 +225,7 @@ class App:
         snapshot = await _in_thread(self.snapshots.for_revision, *self.catalog.resolve(reference))
         spec = new_spec(snapshot, inputs, settings=self.settings, now=self.clock.now())
         check_task(spec, self._limits())
-        await self.ready()
+        await self.cells.ready("run")
         return await self._drive(self.runs.create(spec), snapshot.path, handlers, choices, progress)
 
     async def resume(
@@ -273,14 +265,14 @@ class App:
         check_workspace(run.spec)
         handlers = self._handlers(run.spec.model, tell)
         snapshot = await _in_thread(self._snapshot_of, run)
-        await self.ready()
+        await self.cells.ready("run")
         return await self._drive(run, snapshot.path, handlers, choices, progress)
 
     async def cancel(self, run_id: str, *, by: str = "") -> RunView:
         """Cancel a run for good, whoever executes it. Raises RunNotFound, RunEndedAlready, SandboxError."""
         from engine.run.decisions import cancel
 
-        return await cancel(self.runs.open(run_id), by=by, prove_gone=self._prove_gone)
+        return await cancel(self.runs.open(run_id), by=by, prove_gone=self.cells.prove_gone)
 
     def decide(self, run_id: str, seq: int, what: str, *, value: Any = None, by: str = "") -> RunView:
         """Decide about the call of unknown outcome that `runs show` numbers `seq`: `rerun`, `treat-as-failed`, `value`.
@@ -349,7 +341,7 @@ class App:
         inherited = await _in_thread(inherit, source, seq)
         handlers = self._handlers(source.spec.model, tell)
         snapshot = await _in_thread(partial(self._snapshot_of, source, revision))
-        await self.ready()
+        await self.cells.ready("run")
         spec = forked_spec(source.spec, inherited, snapshot=snapshot, now=self.clock.now())
         made = self.runs.create(spec, inherited=inherited)
         return await self._drive(made, snapshot.path, handlers, _choices(None, by=""), progress)
@@ -368,7 +360,7 @@ class App:
         kept = await _in_thread(self.snapshots.digest_of_kept, run.spec.snapshot_digest)
         wanted = revision or run.spec.revision
         found = await _in_thread(self._snapshot_at, run.spec.workflow_id, wanted)
-        await self.ready()
+        await self.cells.ready("run")
         subject = Subject(
             found.path,
             revision=found.revision or "",
@@ -377,7 +369,7 @@ class App:
             dependencies=frozenset(found.pins),
             chosen=bool(revision),
         )
-        return await verify(run, subject, cells=self._run_cell, deadline_s=self.settings.run_active_s)
+        return await verify(run, subject, cells=self.cells.run_cell, deadline_s=self.settings.run_active_s)
 
     async def verify_runs(
         self, workflow_id: str, *, revision: str = "", limit: int | None = None
@@ -390,7 +382,7 @@ class App:
             NotFound, NotAuthorised, CorruptEntry: about the package. SandboxUnavailable: there is no cell to be had.
         """
         wanted = (await _in_thread(self._snapshot_at, workflow_id, revision)).revision or ""
-        await self.ready()
+        await self.cells.ready("run")
         runs, broken = self.runs.list()
         verdicts: list[Verdict] = []
         problems: list[tuple[str, ClocheError]] = [("", error) for error in broken]
@@ -438,9 +430,9 @@ class App:
         return await drive(
             run,
             snapshot=snapshot,
-            cells=self._run_cell,
+            cells=self.cells.run_cell,
             handlers=handlers,
-            prove_gone=self._prove_gone,
+            prove_gone=self.cells.prove_gone,
             limits=self._limits(),
             choices=choices,
             watch=watch,
@@ -454,18 +446,6 @@ class App:
             record_bytes=self.settings.record_bytes,
             output_bytes=self.settings.output_bytes,
             suspend_after_s=self.settings.suspend_after_s,
-        )
-
-    def _run_cell(self, *, run_id: str, generation: int) -> AbstractAsyncContextManager[Cell]:
-        from engine.sandbox.pool import borrowed_cell
-
-        return borrowed_cell(
-            self.sandbox,
-            image_id=self._image_id,
-            kind="run",
-            deadline_s=self.settings.run_active_s,
-            run_id=run_id,
-            generation=generation,
         )
 
     def _handlers(self, model: str, tell: Tell | None) -> Mapping[str, CallHandler]:
@@ -483,46 +463,7 @@ class App:
         check_snapshot(run.spec, snapshot)
         return snapshot
 
-    async def _prove_gone(self, cell_id: str) -> None:
-        """A cell that its owner has removed at this moment is waited for."""
-        import anyio
-
-        for attempt in range(PROVE_GONE_TRIES):
-            await anyio.sleep(min(attempt, 1) * PROVE_GONE_PAUSE_S)
-            await _in_thread(self.sandbox.reap)
-            listed = await _in_thread(self.sandbox.list_cells)
-            if not any(cell.cell_id == cell_id and cell.container for cell in listed):
-                return
-        raise CellLost(f"cell {cell_id} of a dead owner cannot be ended.", fix="Try `cloche cells reap`.")
-
     # sandbox
-
-    async def ready(self) -> str:
-        """Image loaded, old cells and snapshots gone, a cell of this kind attacked before; the image id. Asked before every cell.
-
-        Raises:
-            SandboxUnavailable: no engine, no image, or a cell of it does not hold (`ProbeNotHeld`). EngineTimeout: the engine hangs.
-        """
-        from engine.sandbox.probed import probe_first
-
-        if not self._image_id:
-            image_id = await self._loaded()
-            await probe_first(self.sandbox, image_id=image_id, progress=self.progress)
-            self._image_id = image_id
-        return self._image_id
-
-    async def _loaded(self) -> str:
-        image = self.images.current()
-        await self.images.load(image)
-        await _in_thread(self.sandbox.reap)
-        await _in_thread(self._collect_snapshots)
-        return image.image_id
-
-    def _collect_snapshots(self) -> None:
-        def in_use() -> frozenset[str]:
-            return frozenset(run.spec.snapshot_digest for run in self.runs.list()[0])
-
-        self.snapshots.collect(in_use=in_use, before=self.clock.now() - SNAPSHOT_KEPT)
 
     async def doctor(self) -> list[Finding]:
         """Find out by trying what is there and what is missing."""
@@ -547,7 +488,7 @@ class App:
         from engine.sandbox.probe_programs import probe_programs
         from engine.sandbox.probes import probe
 
-        chosen, image_id = select(only=only, groups=groups), await self._loaded()
+        chosen, image_id = select(only=only, groups=groups), await self.cells.loaded()
         runtime = await self.sandbox.choose_runtime(image_id)
         report = await probe(self.sandbox, image_id=image_id, runtime=runtime, chosen=chosen, progress=progress)
         programs = await probe_programs(
@@ -558,13 +499,19 @@ class App:
         )
         return report.with_rows([*programs, *packages])
 
-    def cells(self) -> list[ListedCell]:
+    def list_cells(self) -> list[ListedCell]:
         """Every cell of this home."""
         return self.sandbox.list_cells()
 
-    def reap(self) -> list[Reaped]:
-        """End cells without an owner now."""
-        return self.sandbox.reap()
+    def pool(self) -> dict[str, int]:
+        """What the pool of this home did so far: `engine.sandbox.tally`."""
+        from engine.sandbox import tally
+
+        return tally.read(self.settings.home)
+
+    def reap(self, *, idle: bool = False) -> list[Reaped]:
+        """End cells without an owner now; with `idle` also those that wait for a job."""
+        return self.sandbox.reap(idle=idle)
 
 
 def _choices(

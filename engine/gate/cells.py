@@ -1,4 +1,4 @@
-"""What the gate needs of a cell. `engine.gate.sandbox_cells` has the real ones; the gate itself loads no engine client."""
+"""What the gate needs of a cell. `engine.sandbox` has the real ones; the gate itself loads no engine client."""
 
 from __future__ import annotations
 

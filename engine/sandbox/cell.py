@@ -90,6 +90,11 @@ class Cell:
         return self._launch.cell_id
 
     @property
+    def wish(self) -> Wish:
+        """What it was opened for."""
+        return self._launch.wish
+
+    @property
     def is_warm(self) -> bool:
         """True for one that waited for its job."""
         return self._launch.is_taken

@@ -13,17 +13,15 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import docker
-import docker.errors
-import requests.exceptions
-import urllib3.exceptions
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import EngineTimeout, SandboxError, SandboxUnavailable
 from engine.files import storage
 from engine.points import reached
 from engine.sandbox import freezer, labels
+
+if TYPE_CHECKING:
+    import docker.errors
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 OLDEST_API, NEWEST_API = (1, 41), (1, 47)
@@ -377,6 +375,8 @@ class Engine:
         return self._client
 
     def _connect(self, api: tuple[int, int]) -> Any:
+        import docker  # a third of a second, which a command that finds a waiting cell does not need
+
         connect: Any = docker.APIClient
         return connect(base_url=self.host, version=f"{api[0]}.{api[1]}", timeout=self.timeout_s, num_pools=8)
 
@@ -406,26 +406,38 @@ class Engine:
     def _translated(self, what: str, *, image: bool = False, timeout_s: float | None = None) -> Iterator[None]:
         try:
             yield
-        except docker.errors.ImageNotFound as error:
-            raise self._image_missing(error) from error
-        except docker.errors.NotFound as error:
-            if image or "No such image" in str(error):
-                raise self._image_missing(error) from error
-            raise ContainerGone(f"the engine has no such container ({what}).") from error
-        except docker.errors.APIError as error:
-            raise self._refused(what, error) from error
-        except (requests.exceptions.Timeout, urllib3.exceptions.TimeoutError, TimeoutError) as error:
-            raise self._timeout(what, timeout_s) from error
-        except (requests.exceptions.ConnectionError, urllib3.exceptions.ProtocolError, ConnectionError) as error:
-            raise self._connection(what, error, timeout_s) from error
-        except (docker.errors.DockerException, requests.exceptions.RequestException, ValueError) as error:
-            raise EngineUnreachable(
-                f"no container engine at {self.host}: {_clipped(error)}.", fix="Check the address in DOCKER_HOST."
-            ) from error
-        except FileNotFoundError as error:
-            raise self._unreachable(error) from error
-        except PermissionError as error:
-            raise self._unreachable(error) from error
+        except Exception as error:
+            told = self._told(error, what, image=image, timeout_s=timeout_s)
+            if told is None:
+                raise
+            raise told from error
+
+    def _told(self, error: Exception, what: str, *, image: bool, timeout_s: float | None) -> SandboxError | None:
+        """What the SDK, its HTTP client and the engine say, in our words; None for what is none of theirs."""
+        import docker.errors
+        import requests.exceptions
+        import urllib3.exceptions
+
+        match error:
+            case docker.errors.ImageNotFound():
+                return self._image_missing(error)
+            case docker.errors.NotFound():
+                if image or "No such image" in str(error):
+                    return self._image_missing(error)
+                return ContainerGone(f"the engine has no such container ({what}).")
+            case docker.errors.APIError():
+                return self._refused(what, error)
+            case requests.exceptions.Timeout() | urllib3.exceptions.TimeoutError() | TimeoutError():
+                return self._timeout(what, timeout_s)
+            case requests.exceptions.ConnectionError() | urllib3.exceptions.ProtocolError() | ConnectionError():
+                return self._connection(what, error, timeout_s)
+            case docker.errors.DockerException() | requests.exceptions.RequestException() | ValueError():
+                return EngineUnreachable(
+                    f"no container engine at {self.host}: {_clipped(error)}.", fix="Check the address in DOCKER_HOST."
+                )
+            case FileNotFoundError() | PermissionError():
+                return self._unreachable(error)
+        return None
 
     def _timeout(self, what: str, timeout_s: float | None) -> EngineTimeout:
         return EngineTimeout(
@@ -434,6 +446,8 @@ class Engine:
         )
 
     def _connection(self, what: str, error: Exception, timeout_s: float | None) -> SandboxError:
+        import urllib3.exceptions
+
         causes = list(_chain(error))
         if any(isinstance(cause, (TimeoutError, urllib3.exceptions.TimeoutError)) for cause in causes):
             return self._timeout(what, timeout_s)

@@ -1,13 +1,12 @@
 """What is done for cells off the path of whoever runs a job: removing used ones, filling the pool, reaping dead ones.
 
 In a process that goes on, a thread or two do it. A command that ends does not wait for it: what is left when it ends is handed to
-a process of its own, which does the same and ends (`engine.sandbox.housekeeping`). A handed-over cell is simply left: with its
+a process of its own, which does the same and ends (`engine.housekeeping`). A handed-over cell is simply left: with its
 lock free it is the reaper's, which that process calls first.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 import time
@@ -98,7 +97,7 @@ class Keeper:
             if work.leave is not None:
                 work.leave()
         if left:
-            hand_over(self._sandbox.settings.home, [work.wish for work in left if work.wish is not None])
+            hand_over(self._sandbox.settings.home, sorted({work.wish.kind for work in left if work.wish is not None}))
 
     def _add(self, work: _Work) -> None:
         with self._changed:
@@ -149,10 +148,13 @@ class Keeper:
                 log.warning("keeper.failed", error=error.code)
 
 
-def hand_over(home: Path, wishes: list[Wish]) -> None:
-    """Start the process that reaps what was left and fills the pool for `wishes`; it reads the settings as this one did."""
-    kinds = {(wish.kind, wish.image_id, wish.deadline_s, wish.policy.runtime) for wish in wishes}
+def hand_over(home: Path, kinds: list[str]) -> None:
+    """Start the process that reaps what was left and has cells wait for such jobs; it reads the settings as this one did.
+
+    Raises:
+        ProcessFailed: it cannot be started.
+    """
     start_detached(
-        [sys.executable, "-P", "-m", "engine.sandbox.housekeeping", json.dumps(sorted(kinds))],
+        [sys.executable, "-P", "-m", "engine.housekeeping", *kinds],
         env={**inherited_environment(), "CLOCHE_HOME": str(home)},
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import time
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
@@ -126,7 +127,7 @@ class Place:
         except OSError:
             return None
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock_idle(descriptor, path)
             idle = read_idle(path)
             if idle is None or idle.key != key:
                 raise BlockingIOError
@@ -158,6 +159,24 @@ class Place:
     def leave(self) -> None:
         """The container may still be there: give the ownership up, for the reaper."""
         os.close(self._descriptor)
+
+
+def _lock_idle(descriptor: int, path: Path) -> None:
+    """Whoever only looks whether it is owned holds the lock for an instant; a taker keeps it and removes `idle.json`.
+
+    Raises:
+        BlockingIOError: somebody keeps it.
+    """
+    for pause_s in (0.0005, 0.001, 0.002, 0.005, 0.01):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not (path / IDLE).exists():
+                raise
+            time.sleep(pause_s)
+        else:
+            return
+    raise BlockingIOError
 
 
 def owned(path: Path) -> bool:

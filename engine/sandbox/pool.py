@@ -13,7 +13,7 @@ machine has available.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -28,7 +28,7 @@ from engine.sandbox import remains, tally, uids
 from engine.sandbox.cell import JOB_WAIT_S, Cell, in_thread
 from engine.sandbox.launch import Launch, Wish
 from engine.sandbox.place import IDLE, Intent, Place, boot_id, cells_directory, intent_of, owned, read_idle
-from engine.sandbox.policy import CellPolicy, Kind
+from engine.sandbox.policy import CellPolicy, Kind, Runtime
 
 if TYPE_CHECKING:
     from engine.sandbox.service import Sandbox
@@ -51,29 +51,62 @@ async def borrowed_cell(
     deadline_s: float,
     generation: int = 1,
     run_id: str = "",
+    prepare: Callable[[], Awaitable[object]] | None = None,
 ) -> AsyncIterator[Cell]:
     """A started, attested cell without a job: one that waited, or else a new one; destroyed like any when the block is left.
 
-    A replacement is made meanwhile, by the sandbox's keeper. Raises as `engine.sandbox.cell.open_cell`.
+    A replacement is made meanwhile, by the sandbox's keeper. `prepare` is called before a new one is started. Raises as it, and as
+    `engine.sandbox.cell.open_cell`.
     """
-    runtime = await sandbox.choose_runtime(image_id)
-    policy = CellPolicy.from_settings(sandbox.settings, runtime, kind)
-    wish = Wish(image_id, kind, deadline_s, generation, run_id, policy, policy)
-    cell = await _taken(sandbox, wish) or Cell(sandbox, Launch(sandbox, wish))
+    make = partial(
+        candidates,
+        sandbox,
+        image_id=image_id,
+        kind=kind,
+        deadline_s=deadline_s,
+        generation=generation,
+        run_id=run_id,
+    )
+    cell = await _taken(sandbox, await in_thread(make))
+    if cell is None:
+        if prepare is not None:
+            await prepare()
+        (wish,) = make(runtime=await sandbox.choose_runtime(image_id))
+        cell = Cell(sandbox, Launch(sandbox, wish))
     try:
         if not cell.is_warm:
             await cell.start()
         if sandbox.keeper is not None:
             sandbox.keeper.count(warm=int(cell.is_warm), cold=int(not cell.is_warm))
-            sandbox.keeper.refill(wish)
+            sandbox.keeper.refill(cell.wish)
         yield cell
     finally:
         await cell.finish()
 
 
-async def _taken(sandbox: Sandbox, wish: Wish) -> Cell | None:
+def candidates(
+    sandbox: Sandbox,
+    *,
+    image_id: str,
+    kind: Kind,
+    deadline_s: float,
+    generation: int = 0,
+    run_id: str = "",
+    runtime: Runtime | None = None,
+) -> list[Wish]:
+    """What a cell could be for such a job, the best first: one for each runtime that it may have.
+
+    Where the runtime is still to be found out, which needs the engine, a cell that waits says which one was chosen.
+    """
+    chosen = runtime or sandbox.known_runtime(image_id)
+    runtimes: tuple[Runtime, ...] = ("runsc", "runc") if chosen is None else (chosen,)
+    policies = [sandbox.policy(kind, one) for one in runtimes]
+    return [Wish(image_id, kind, deadline_s, generation, run_id, policy, policy) for policy in policies]
+
+
+async def _taken(sandbox: Sandbox, wishes: list[Wish]) -> Cell | None:
     """An idle cell that is alive; those that are not are left to the reaper, which the keeper calls."""
-    while (launch := await in_thread(partial(take, sandbox, wish))) is not None:
+    while (launch := await in_thread(partial(_first, sandbox, wishes))) is not None:
         cell = Cell(sandbox, launch)
         try:
             await cell.start()
@@ -89,6 +122,10 @@ async def _taken(sandbox: Sandbox, wish: Wish) -> Cell | None:
         else:
             return cell
     return None
+
+
+def _first(sandbox: Sandbox, wishes: list[Wish]) -> Launch | None:
+    return next((launch for wish in wishes if (launch := take(sandbox, wish)) is not None), None)
 
 
 def key_of(sandbox: Sandbox, wish: Wish) -> str:
@@ -136,6 +173,15 @@ def take(sandbox: Sandbox, wish: Wish) -> Launch | None:
             log.warning("pool.dead", cell=path.name, error=error.code)
             tally.add(sandbox.settings.home, dead=1)
     return None
+
+
+def is_waiting(sandbox: Sandbox, wish: Wish) -> bool:
+    """True when `take` would find a cell at this moment."""
+    if sandbox.settings.warm_cells == 0 or wish.kind not in KINDS:
+        return False
+    key, latest = key_of(sandbox, wish), sandbox.clock.now() + timedelta(seconds=MARGIN_S)
+    idle = map(read_idle, _idle_places(sandbox.settings.home))
+    return any(one is not None and one.key == key and one.until >= latest for one in idle)
 
 
 def _idle_places(home: Path) -> list[Path]:

@@ -32,7 +32,7 @@ class Reaped:
 
     cell_id: str
     container: str
-    why: Literal["owner_dead", "expired", "leftover_directory"]
+    why: Literal["owner_dead", "expired", "idle", "leftover_directory"]
     problem: str = ""
 
 
@@ -79,8 +79,10 @@ def list_cells(sandbox: Sandbox) -> list[ListedCell]:
     return [found[name] for name in sorted(found)]
 
 
-def reap(sandbox: Sandbox) -> list[Reaped]:
+def reap(sandbox: Sandbox, *, idle: bool = False) -> list[Reaped]:
     """End what has no owner and remove what is left of it; what could not be ended is in the list with its problem.
+
+    `idle`: also the cells that wait for a job.
 
     Raises:
         SandboxUnavailable, EngineTimeout: the engine does not answer; nothing was touched.
@@ -88,7 +90,7 @@ def reap(sandbox: Sandbox) -> list[Reaped]:
     reaped = []
     containers = _containers(sandbox)
     for container in containers:
-        one = _reap_container(sandbox, container)
+        one = _reap_container(sandbox, container, idle=idle)
         if one is not None:
             reaped.append(one)
     alive = {container.labels.get(labels.CELL, "") for container in _containers(sandbox)}
@@ -101,12 +103,13 @@ def reap(sandbox: Sandbox) -> list[Reaped]:
     return reaped
 
 
-def _reap_container(sandbox: Sandbox, container: Container) -> Reaped | None:
+def _reap_container(sandbox: Sandbox, container: Container, *, idle: bool) -> Reaped | None:
     cell_id = container.labels.get(labels.CELL, "")
     path = cells_directory(sandbox.settings.home) / cell_id
     known = ids.CELL_ID.fullmatch(cell_id) is not None and path.is_dir()
     expired = _expired(sandbox, container)
-    if known and _waits(sandbox, container, path):
+    waits = known and _waits(sandbox, container, path)
+    if waits and not idle:
         return None
     with ExitStack() as held:
         if known:
@@ -115,7 +118,7 @@ def _reap_container(sandbox: Sandbox, container: Container) -> Reaped | None:
             except Locked:
                 if not expired:
                     return None
-        why: Literal["owner_dead", "expired"] = "expired" if expired else "owner_dead"
+        why: Literal["owner_dead", "expired", "idle"] = "idle" if waits else "expired" if expired else "owner_dead"
         try:
             sandbox.engine.destroy(container.id)
             remains.end(container.id)

@@ -101,6 +101,10 @@ class Sandbox:
         """The full policy for one kind of cell."""
         return CellPolicy.from_settings(self.settings, runtime, kind)
 
+    def known_runtime(self, image_id: str) -> Runtime | None:
+        """The runtime of cells, where it is known without asking the engine."""
+        return self._chosen.get(image_id) if self.settings.runtime == "auto" else self.settings.runtime
+
     async def choose_runtime(self, image_id: str) -> Runtime:
         """The runtime of cells: as set, or with `auto` gVisor where the engine has it and a trial cell passed, else runc.
 
@@ -156,9 +160,9 @@ class Sandbox:
             (runtime, program, self.engine.version().version, image_id, self.policy("trial", runtime).digest)
         )
 
-    def reap(self) -> list[Reaped]:
+    def reap(self, *, idle: bool = False) -> list[Reaped]:
         """See `engine.sandbox.reaper.reap`."""
-        return reaper.reap(self)
+        return reaper.reap(self, idle=idle)
 
     def list_cells(self) -> list[ListedCell]:
         """See `engine.sandbox.reaper.list_cells`."""

@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import threading
+import time
 from pathlib import Path
 
 from engine import log
@@ -183,9 +184,14 @@ class Watch:
 
 
 def is_awake(pid: int) -> bool:
-    """False for a process that is gone, stopped or frozen, and for one that waits for a disk."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] in ("R", "S")
+    """False for a process that is gone, stopped or frozen. One that waits for a disk looks frozen: it is given a moment."""
+    for pause_s in (0.001, 0.005, 0.02, 0.0):
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+        except OSError:
+            return False
+        state = stat.rpartition(")")[2].split()[0]
+        if state != "D":
+            return state in ("R", "S")
+        time.sleep(pause_s)
+    return False

@@ -84,7 +84,7 @@ async def _drive(app: App, run: Run, snapshot: Path) -> None:
         raise AssertionError(f"a new run has no older cell {cell_id}")
 
     cells = partial(
-        open_cell, app.sandbox, image_id=await app.ready(), kind="run", deadline_s=app.settings.run_active_s
+        open_cell, app.sandbox, image_id=await app.cells.ready(), kind="run", deadline_s=app.settings.run_active_s
     )
     handlers = open_handlers(clock=app.clock, model=None)
     view = await drive(run, snapshot=snapshot, cells=cells, handlers=handlers, prove_gone=prove_gone)
@@ -104,7 +104,7 @@ def raw_engine(app: App, root: Path) -> Iterator[Any]:
     The body of the create call is the policy's own: same image, limits, seccomp list, mounts and flags of the interpreter; only
     the supervisor is exchanged for `pass`.
     """
-    image_id = anyio.run(app.ready)
+    image_id = anyio.run(app.cells.ready)
     inbox, outbox = root / "raw" / "in", root / "raw" / "out"
     for path in (inbox, outbox):
         path.mkdir(parents=True)

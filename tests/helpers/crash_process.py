@@ -88,8 +88,8 @@ async def _execute(job: Job) -> None:
         warm_cells=0,
     )
     with open_app(settings) as app:
-        image_id = await app.ready()
-        await _do(job, SystemClock(), Factory(moments.reached, _real(app, image_id)), moments, app._prove_gone)
+        image_id = await app.cells.ready()
+        await _do(job, SystemClock(), Factory(moments.reached, _real(app, image_id)), moments, app.cells.prove_gone)
 
 
 async def _do(job: Job, clock: Clock, cells: Factory, moments: Moments, prove_gone: Callable[[str], Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import dedent
@@ -197,3 +197,15 @@ def alive(pid: int) -> bool:
 def end_process(pid: int) -> None:
     """SIGKILL one process of ours."""
     os.kill(pid, signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class SandboxCells:
+    """A GateCellFactory without a pool: one cell of an image per job, bounded by the sandbox's own `gate_timeout_s`."""
+
+    sandbox: Sandbox
+    image_id: str
+
+    def __call__(self) -> AbstractAsyncContextManager[Cell]:
+        deadline_s = self.sandbox.settings.gate_timeout_s
+        return open_cell(self.sandbox, image_id=self.image_id, kind="gate", deadline_s=deadline_s)

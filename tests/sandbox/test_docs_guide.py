@@ -11,9 +11,9 @@ from engine.catalog.snapshots import Snapshots
 from engine.clock import SystemClock
 from engine.gate.checks import TestsFailed
 from engine.gate.publish import Services, publish
-from engine.gate.sandbox_cells import SandboxCells
 from engine.sandbox.service import Sandbox
 from tests.helpers.doc_pages import write_guide_package
+from tests.helpers.sandbox import SandboxCells
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
 

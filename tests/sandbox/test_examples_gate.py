@@ -12,9 +12,9 @@ from engine.clock import SystemClock
 from engine.gate.checks import TestsFailed
 from engine.gate.publish import Services, publish
 from engine.gate.report import GateReport
-from engine.gate.sandbox_cells import SandboxCells
 from engine.sandbox.service import Sandbox
 from tests.helpers.package_tests import EXAMPLES, PACKAGES
+from tests.helpers.sandbox import SandboxCells
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
 

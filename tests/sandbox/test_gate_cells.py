@@ -14,10 +14,10 @@ from engine.errors import SandboxUnavailable
 from engine.gate.checks import EvidenceMissing, TestsFailed
 from engine.gate.publish import Services, gate_directory, publish
 from engine.gate.report import GateReport
-from engine.gate.sandbox_cells import SandboxCells
 from engine.package.validate import InvalidCandidate
 from engine.sandbox.service import Sandbox
 from tests.helpers.publishing import package_files, write_package
+from tests.helpers.sandbox import SandboxCells
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
 
