@@ -162,7 +162,7 @@ def test_old_snapshots_are_removed_unless_a_run_was_made_from_them(
     old = (datetime.now(UTC) - timedelta(days=2)).timestamp()
     for path in snapshots.iterdir():
         os.utime(path, (old, old))
-    app._collect_snapshots()
+    app.cells._collect_snapshots()
     assert [path.name for path in snapshots.iterdir() if path.is_dir()] == [used]
 
 
