@@ -93,7 +93,6 @@ class App:
     progress: Callable[[str], None] | None = None
     """Told what takes long before a job begins."""
 
-
     @cached_property
     def catalog(self) -> Catalog:
         """The published packages: `list`, `show`, `log`, `diff`, `files`, `resolve`."""

@@ -46,7 +46,7 @@ class Cells:
     runs: RunStore
     progress: Callable[[str], None] | None = None
     image_id: str = ""
-    _prepared: bool = False
+    _prepared_for: str | None = None
 
     async def ready(self, kind: Kind | None = None) -> str:
         """The image id, when a cell can be opened. Asked before anything is recorded that needs one.
@@ -58,17 +58,22 @@ class Cells:
         """
         if not self.image_id:
             self.image_id = self.images.current().image_id
-        if kind is None or self._prepared or not await to_thread.run_sync(self._waits, kind):
+        if kind is None or self._is_prepared or not await to_thread.run_sync(self._waits, kind):
             await self.prepare()
         elif self.sandbox.keeper is not None:
             self.sandbox.keeper.reap()
         return self.image_id
 
     async def prepare(self) -> None:
-        """Once per process: as `loaded`, and a cell of this kind was attacked before. Raises as `ready`."""
-        if not self._prepared:
+        """Once, and again after the engine was started anew: as `loaded`, and a cell of this kind was attacked. Raises as `ready`."""
+        if not self._is_prepared:
+            mark = self.sandbox.engine.mark
             await probe_first(self.sandbox, image_id=await self.loaded(), progress=self.progress)
-            self._prepared = True
+            self._prepared_for = mark
+
+    @property
+    def _is_prepared(self) -> bool:
+        return self._prepared_for == self.sandbox.engine.mark
 
     async def loaded(self) -> str:
         """Image loaded, cells of dead owners ended, old snapshots removed; the image id. Raises as `ready`, but for the probe."""

@@ -118,7 +118,17 @@ class Engine:
         self.timeout_s = timeout_s
         self._client: Any = None
         self._version: EngineVersion | None = None
+        self._connected_to = ""
         self._ours: set[str] = set()
+
+    @property
+    def mark(self) -> str:
+        """Changes when a local engine was started anew, since it makes its socket then; "" where that cannot be seen."""
+        try:
+            found = Path(self.host.removeprefix("unix://")).stat()
+        except OSError:
+            return ""
+        return f"{found.st_ino}:{found.st_ctime_ns}"
 
     # the engine itself
 
@@ -132,7 +142,7 @@ class Engine:
             self._api().ping()
 
     def version(self) -> EngineVersion:
-        """What answers; asked once per connection."""
+        """What answers; asked once, and again after the engine was started anew."""
         self._api()
         assert self._version is not None
         return self._version
@@ -368,8 +378,10 @@ class Engine:
             self._client = None
 
     def _api(self) -> Any:  # the SDK's types are incomplete and partly wrong (float deadlines, times of events)
-        if self._client is None:
-            self._version = self._negotiate()
+        mark = self.mark
+        if self._client is None or mark != self._connected_to:
+            self.close()
+            self._version, self._connected_to = self._negotiate(), mark
             chosen = min(self._version.api, max(NEWEST_API, self._version.minimum_api))
             self._client = self._connect(chosen)
         return self._client

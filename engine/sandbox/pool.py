@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING
 from engine import log
 from engine.errors import EngineFailure, SandboxError
 from engine.files import lock, make_directory, sha256_hex
-from engine.sandbox import remains, tally, uids
+from engine.sandbox import probed, remains, tally, uids
 from engine.sandbox.cell import JOB_WAIT_S, Cell, in_thread
 from engine.sandbox.launch import Launch, Wish
 from engine.sandbox.place import IDLE, Intent, Place, boot_id, cells_directory, intent_of, owned, read_idle
-from engine.sandbox.policy import CellPolicy, Kind, Runtime
+from engine.sandbox.policy import Kind, Runtime
 
 if TYPE_CHECKING:
     from engine.sandbox.service import Sandbox
@@ -140,18 +140,9 @@ def key_of(sandbox: Sandbox, wish: Wish) -> str:
         sandbox.home_id,
         boot_id(),
         sandbox.engine.host,
-        socket_mark(sandbox.engine.host),
+        sandbox.engine.mark,
     )
     return sha256_hex("\n".join(parts).encode())
-
-
-def socket_mark(host: str) -> str:
-    """Changes when a local engine was started anew, since it makes its socket then; "" where that cannot be seen."""
-    try:
-        found = Path(host.removeprefix("unix://")).stat()
-    except OSError:
-        return ""
-    return f"{found.st_ino}:{found.st_ctime_ns}"
 
 
 def take(sandbox: Sandbox, wish: Wish) -> Launch | None:
@@ -199,12 +190,16 @@ def _idle_places(home: Path) -> list[Path]:
 async def fill(sandbox: Sandbox, wish: Wish) -> int:
     """Make idle cells for jobs like this one until the pool has its size; how many were made.
 
+    None where the probe has not held with the engine as it is now: jobs do not ask that of a cell that waits.
+
     Raises:
         SandboxError, EngineFailure: a cell could not be made; nothing is left of it but what `Sandbox.reap` lists.
     """
     idle = replace(wish, generation=0, run_id="", idle_s=sandbox.settings.warm_idle_s + JOB_WAIT_S)
     key = await in_thread(partial(key_of, sandbox, idle))
     await in_thread(partial(end_stale, sandbox, idle.kind, key))
+    if not await in_thread(partial(probed.has_held, sandbox, idle.policy.runtime, idle.image_id)):
+        return 0
     made = 0
     while True:
         cell = Cell(sandbox, Launch(sandbox, idle))

@@ -94,6 +94,11 @@ def key_of(sandbox: Sandbox, runtime: Runtime, image_id: str) -> str:
     return " ".join((runtime, version.version, version.kernel, sandbox.engine.host, image_id, policy))
 
 
+def has_held(sandbox: Sandbox, runtime: Runtime, image_id: str) -> bool:
+    """True when jobs may be done with such cells without another probe."""
+    return key_of(sandbox, runtime, image_id) in passed(sandbox.settings.home)
+
+
 def passed(home: Path) -> tuple[str, ...]:
     """The keys under which the probe held, oldest first. What cannot be read did not pass."""
     try:
@@ -106,4 +111,4 @@ def passed(home: Path) -> tuple[str, ...]:
 def remember(home: Path, key: str) -> None:
     """Keep that it held."""
     kept = [*(one for one in passed(home) if one != key), key][-KEPT:]
-    write_atomic(home / PASSED, json.dumps(kept, indent=1).encode(), durable=False)
+    write_atomic(make_directory(home) / PASSED, json.dumps(kept, indent=1).encode(), durable=False)

@@ -58,6 +58,7 @@ def test_the_second_run_starts_in_the_cell_that_the_first_one_left_and_asks_no_e
     first = warm("workflows", "run", "greet", "a", "--json").data
     (waiting,) = [one for one in settled(warm) if one["kind"] == "run"]
 
+    before = warm("cells", "list", "--json").data["pool"]
     engineless = replace(warm, environment={**warm.environment, "PYTHONPROFILEIMPORTTIME": "1"})
     answer = engineless("workflows", "run", "greet", "b", "--json")
     assert " docker" not in answer.stderr, warm("cells", "list", "--json").data["pool"]
@@ -65,4 +66,4 @@ def test_the_second_run_starts_in_the_cell_that_the_first_one_left_and_asks_no_e
     assert [run["status"] for run in (first, second)] == ["completed", "completed"]
     assert waiting["cell_id"] not in {one["cell_id"] for one in settled(warm)}
     pool = warm("cells", "list", "--json").data["pool"]
-    assert (pool["warm"], pool["dead"], pool["failed"]) == (1, 0, 0)
+    assert (pool["warm"] - before["warm"], pool["cold"] - before["cold"], pool["dead"], pool["failed"]) == (1, 0, 0, 0)

@@ -18,7 +18,7 @@ import pytest
 from cloche_guest import codec
 
 from engine.errors import SandboxError
-from engine.sandbox import pool, tally
+from engine.sandbox import pool, probed, tally
 from engine.sandbox.cell import Cell
 from engine.sandbox.docker import Engine
 from engine.sandbox.jobs import RunJob
@@ -40,9 +40,10 @@ BODY = """
 
 
 @pytest.fixture
-def sandbox(tmp_path: Path, engine: Engine) -> Any:
-    """One whose pool has one place; what waits in it at the end is ended."""
+def sandbox(tmp_path: Path, engine: Engine, image_id: str) -> Any:
+    """One whose pool has one place, in a home where the probe held; what waits in it at the end is ended."""
     made = make_sandbox(tmp_path / "home", engine, runtime="runc", warm_cells=1)
+    probed.remember(made.settings.home, probed.key_of(made, "runc", image_id))
     with nothing_left(made):
         yield made
         if made.keeper is not None:
@@ -159,6 +160,7 @@ def test_a_cell_of_another_policy_is_not_handed_out_and_is_ended_when_the_pool_i
 ) -> None:
     old = filled(sandbox, image_id)
     other = Sandbox(sandbox.settings.model_copy(update=changes), sandbox.clock, engine)
+    probed.remember(other.settings.home, probed.key_of(other, "runc", image_id))
     wish = wish_of(other, image_id)
     assert take(other, wish) is None
     assert anyio.run(fill, other, wish) == 1
@@ -326,7 +328,9 @@ def test_a_program_that_does_not_end_by_itself_is_gone_before_that_is_told(
 
 
 def test_a_failed_filling_is_counted_and_leaves_nothing(sandbox: Sandbox, image_id: str) -> None:
-    wish = wish_of(sandbox, "sha256:" + "0" * 64)
+    missing = "sha256:" + "0" * 64
+    probed.remember(sandbox.settings.home, probed.key_of(sandbox, "runc", missing))
+    wish = wish_of(sandbox, missing)
     with pytest.raises(SandboxError):
         anyio.run(fill, sandbox, wish)
     sandbox.keep()
@@ -334,3 +338,9 @@ def test_a_failed_filling_is_counted_and_leaves_nothing(sandbox: Sandbox, image_
     sandbox.keeper.refill(wish)
     sandbox.keeper.settle()
     assert tally.read(sandbox.settings.home)["failed"] == 1
+
+
+def test_no_cell_is_made_to_wait_where_the_probe_has_not_held(sandbox: Sandbox, image_id: str) -> None:
+    (sandbox.settings.home / probed.PASSED).unlink()
+    assert anyio.run(fill, sandbox, wish_of(sandbox, image_id)) == 0
+    assert containers_of(sandbox) == []
