@@ -47,7 +47,7 @@ NAME_CHARACTERS = 300
 TEXT_CHARACTERS = 256 * 1024
 PHASES = 100
 OWN_FRAMES = 50_000
-"""Frames that the supervisor may send beyond what the worker causes (output, files, tests, acknowledgements)."""
+"""Frames that the supervisor may send beyond what the worker causes (files, tests, acknowledgements)."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Incoming:
         self._calls = 0
         # Written again by the supervisor, a number can take more room than the program's own text of it.
         self._open = OpenCalls(limit_bytes=(wire.OUTSTANDING_VALUES + 1) * limits.value_bytes + 1024 * 1024)
-        self._messages = 0
+        self._messages = self._own = 0
         self._offsets = {"stdout": 0, "stderr": 0}
         self._output_left = 2 * limits.output_bytes + wire.FRAME_BYTES
         self._line_size = 0
@@ -130,8 +130,10 @@ class Incoming:
             self._messages += 1
             if self._messages > self._limits.messages:
                 raise violation("frame.too_many", f"more than {self._limits.messages} messages")
-        elif self.received - self._messages > OWN_FRAMES + self._limits.messages:
-            raise violation("frame.too_many", f"{self.received} frames")
+        elif kind != "output":  # a program makes as many of these as it likes to pause; their bytes are bounded
+            self._own += 1
+            if self._own > OWN_FRAMES + self._limits.messages:
+                raise violation("frame.too_many", f"{self.received} frames")
 
     def _expect(self, kind: str) -> None:
         allowed = _ORDER[self._state]
@@ -204,6 +206,8 @@ class Incoming:
         if stream not in self._offsets or offset < self._offsets[stream]:
             raise violation("frame.bad_field", f"output at {offset} of {stream[:20]!r}")
         data = checked_base64(frame["data"], "output.data")
+        if not data:
+            raise violation("frame.bad_field", "output of nothing")
         self._output_left -= len(data)
         if self._output_left < 0:
             raise violation("part.oversized", "more output than is kept")

@@ -15,6 +15,7 @@ from cloche_guest.wire import FRAME_BYTES, SEGMENT_BYTES
 
 from engine.errors import ExchangeError
 from engine.sandbox import exchange
+from engine.sandbox import incoming as incoming_module
 from engine.sandbox.exchange import HostLink
 from engine.sandbox.frames import Artifact, Call, CaseResult, CellFrame, Drop, End, Hello, Output, Quiet, Ready, Result
 from engine.sandbox.incoming import Incoming, Limits
@@ -454,6 +455,25 @@ def test_more_messages_than_the_bound_are_refused() -> None:
     with pytest.raises(ExchangeError) as caught:
         take("call", **{**CALL, "c": 4})
     assert caught.value.code == "frame.too_many"
+
+
+def test_a_program_that_pauses_after_every_byte_it_prints_does_not_become_the_failure_of_its_cell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(incoming_module, "OWN_FRAMES", 10)
+    incoming = Incoming(Limits(**{**LIMITS.__dict__, "messages": 3}), generation=1)
+
+    def take(kind: str, **fields: Any) -> None:
+        frame = {"v": 1, "g": 1, "q": incoming.received + 1, "t": kind, **fields}
+        incoming.take(json.dumps(frame).encode())
+
+    take("hello", nonce="n", attestation={})
+    take("ready")
+    for offset in range(100):
+        take("output", stream="stdout", offset=offset, data="eA==")
+    with pytest.raises(ExchangeError) as caught:
+        take("output", stream="stdout", offset=100, data="")
+    assert caught.value.code == "frame.bad_field"
 
 
 def test_values_in_parts_are_bounded_together() -> None:

@@ -8,7 +8,7 @@ EXPECT = "deadline"
 WHY = "A deadline that asks politely is none."
 DEADLINE_S = 1.0
 
-PAST_S = 5.0
+PAST_S = 4.0
 
 
 def attempt() -> str:

@@ -10,7 +10,7 @@ EXPECT = "deadline"
 WHY = "A supervisor that is dead, stopped or interrupted keeps no deadline."
 DEADLINE_S = 1.0
 
-PAST_S = 5.0
+PAST_S = 4.0
 SYS_TGKILL, SYS_RT_SIGQUEUEINFO, SYS_PIDFD_OPEN, SYS_PIDFD_SEND_SIGNAL = 234, 129, 434, 424
 
 

@@ -8,7 +8,7 @@ WHY = "Who kills process by process never catches a family whose children are bo
 SETTINGS = {"processes": 64}
 DEADLINE_S = 1.0
 
-PAST_S = 5.0
+PAST_S = 4.0
 
 
 def storm(end: float) -> None:
