@@ -53,6 +53,8 @@ MASKED_PATHS = (
     "/proc/kcore",
     "/proc/keys",
     "/proc/latency_stats",
+    # Writable for all: what is written there has a thread of the host's kernel watch the load of the whole machine.
+    "/proc/pressure",
     "/proc/timer_list",
     "/proc/timer_stats",
     "/proc/sched_debug",

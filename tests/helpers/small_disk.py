@@ -1,4 +1,4 @@
-"""A file system of 1 MiB that can be filled to the page: a tmpfs, mounted for a test. Needs root; without it the test fails."""
+"""A small file system that can be filled to the page: a tmpfs, mounted for a test. Needs root; without it the test fails."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ class SmallDisk:
 
 
 @contextmanager
-def small_disk(root: Path) -> Iterator[SmallDisk]:
+def small_disk(root: Path, *, size: str = "1m", inodes: int = INODES) -> Iterator[SmallDisk]:
     """Mount one at the existing directory `root`."""
-    _run("mount", "-t", "tmpfs", "-o", f"size=1m,nr_inodes={INODES}", "tmpfs", str(root))
+    _run("mount", "-t", "tmpfs", "-o", f"size={size},nr_inodes={inodes}", "tmpfs", str(root))
     try:
         disk = SmallDisk(root)
         disk.home.mkdir()
