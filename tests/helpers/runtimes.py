@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from pathlib import Path
 
 from engine.errors import SandboxError
 from engine.sandbox.docker import Engine
@@ -17,6 +18,11 @@ from engine.sandbox.policy import Runtime
 from engine.settings import load
 
 GVISOR_HOST = os.environ.get("CLOCHE_TEST_GVISOR_HOST") or "unix:///run/cloche-engine-gvisor/docker.sock"
+
+LEAKING = """#!/bin/sh
+for a; do shift; [ "$a" = --network=none ] || set -- "$@" "$a"; done
+exec /usr/bin/runsc "$@"
+"""
 
 
 @cache
@@ -44,3 +50,11 @@ def host_of(runtime: Runtime) -> str:
 def runtime_of(engine: Engine) -> Runtime:
     """What cells on this engine use: runsc on the second one or where CLOCHE_RUNTIME says so, else runc."""
     return "runsc" if engine.host == GVISOR_HOST or load().runtime == "runsc" else "runc"
+
+
+def leaking_gvisor(directory: Path) -> Path:
+    """A program for an engine's `runsc` whose starts fail and leave shim, gofer and sandbox behind, as one with a network does."""
+    path = directory / "runsc"
+    path.write_text(LEAKING)
+    path.chmod(0o755)
+    return path

@@ -15,11 +15,12 @@ from engine.sandbox.cell import open_cell
 from engine.sandbox.docker import Engine
 from engine.sandbox.frames import Call, Result
 from engine.sandbox.outcome import Cause
+from engine.sandbox.policy import Runtime
 from engine.sandbox.service import Sandbox
 from tests.helpers.private_engine import PrivateEngine, private_engine
 from tests.helpers.sandbox import containers_of, loaded_image, make_sandbox, running, snapshot, tell, wait_for
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
+pytestmark = [pytest.mark.sandbox, pytest.mark.anyio, pytest.mark.both_runtimes]
 
 WAITING = """
     from cloche import llm
@@ -30,18 +31,18 @@ WAITING = """
 
 
 @pytest.fixture(scope="module")
-def private() -> Iterator[PrivateEngine]:
-    with private_engine() as engine:
+def private(runtime: Runtime) -> Iterator[PrivateEngine]:
+    with private_engine(gvisor=runtime == "runsc") as engine:
         yield engine
 
 
 @pytest.fixture
-def own(private: PrivateEngine, tmp_path: Path) -> Iterator[Sandbox]:
+def own(private: PrivateEngine, tmp_path: Path, runtime: Runtime) -> Iterator[Sandbox]:
     engine = Engine(private.host, timeout_s=60)
     loaded_image(engine)
     engine.close()
     quick = Engine(private.host, timeout_s=2)
-    yield make_sandbox(tmp_path / "home", quick)
+    yield make_sandbox(tmp_path / "home", quick, runtime=runtime)
     quick.close()
 
 

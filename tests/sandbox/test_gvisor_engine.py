@@ -14,14 +14,9 @@ import docker.errors
 import pytest
 
 from tests.helpers.engine_script import ScriptedEngine, gone, left_running, wait_until
+from tests.helpers.runtimes import leaking_gvisor
 
 pytestmark = pytest.mark.sandbox
-
-LEAKING = """#!/bin/sh
-# a start of runsc with a network is refused, and leaves its processes behind
-for a; do shift; [ "$a" = --network=none ] || set -- "$@" "$a"; done
-exec /usr/bin/runsc "$@"
-"""
 
 
 @pytest.fixture
@@ -118,9 +113,7 @@ def test_stop_ends_a_frozen_container(engine: ScriptedEngine, runtime: str) -> N
 
 
 def test_stop_ends_the_processes_that_a_failed_start_of_gvisor_left(engine: ScriptedEngine) -> None:
-    leaking = engine.root / "runsc"
-    leaking.write_text(LEAKING)
-    leaking.chmod(0o755)
+    leaking = leaking_gvisor(engine.root)
     engine.call("start", "second", CI="true", CLOCHE_ENGINE_RUNSC=str(leaking))
     with pytest.raises(docker.errors.APIError), left_running(engine, runtime="runsc"):
         pytest.fail("gVisor started with a network")
