@@ -102,6 +102,7 @@ from pathlib import Path
 import anyio
 from engine.sandbox.docker import Engine
 from engine.sandbox.frames import Ready
+from engine.settings import load
 from tests.helpers.sandbox import make_sandbox, running, tell
 
 async def own(sandbox, image_id, package, deadline_s):
@@ -113,7 +114,7 @@ async def own(sandbox, image_id, package, deadline_s):
         print("ended", cell.cell_id, end.cause, end.left_behind, flush=True)
 
 async def main(home, image_id, deadline_s, *packages):
-    sandbox = make_sandbox(Path(home), Engine())
+    sandbox = make_sandbox(Path(home), Engine(load().docker_host))
     async with anyio.create_task_group() as group:
         for package in packages:
             group.start_soon(own, sandbox, image_id, Path(package), float(deadline_s))
