@@ -18,7 +18,7 @@ FUZZ_S ?= 60
 PYTEST_ARGS ?= -n 2 --dist loadfile
 CODE := engine cli sandbox_images tests examples .ci
 
-.PHONY: help setup engine engine-status engine-stop gvisor gvisor-engine image demo check docs test fuzz peers bench bench-check chaos lock clean
+.PHONY: help setup engine engine-status engine-stop gvisor gvisor-engine podman image demo check docs test fuzz peers bench bench-check chaos lock clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)$$/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -62,7 +62,7 @@ check: $(READY) ## format, lint, types, import layers and the tests that need no
 docs: $(READY) ## render the reference pages that come from the code
 	@$(PY) -m cli.reference --write
 
-test: image gvisor-engine ## the whole suite, containers included, cells under runc and under gVisor
+test: image gvisor-engine podman ## the whole suite, containers included, cells under runc and under gVisor
 	@$(PY) -m pytest tests $(PYTEST_ARGS)
 
 fuzz: $(FUZZ)/.ready ## attack every reader of untrusted bytes for FUZZ_S seconds, split over them; what is found is kept
@@ -75,6 +75,9 @@ $(FUZZ)/.ready: .ci/requirements.lock .ci/requirements-fuzz.lock | $(READY)
 	@$(FUZZ)/bin/python -m pip --disable-pip-version-check --no-input install --quiet --no-compile --require-hashes --no-deps \
 		-r .ci/requirements.lock -r .ci/requirements-fuzz.lock
 	@touch $@
+
+podman: ## Podman for the tests of its socket, installed when missing; nothing is started
+	@.ci/podman
 
 peers: $(PEERS)/.ready ## DBOS and LangGraph in an environment of their own, for the benchmarks
 	@:

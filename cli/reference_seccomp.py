@@ -64,6 +64,10 @@ _RUNTIMES = {
             " the profile lets `clone3` through (a namespace made with it is gVisor's)"
         ),
     ),
+    "Podman's socket": (
+        "the host's kernel",
+        "in force; handed over as a file, because there `seccomp=` is a path ([engines](engines.md))",
+    ),
 }
 """Runtime → who answers a system call, and what the list is worth there (measured with runc 1.1.5 and runsc 20221219)."""
 

@@ -44,7 +44,7 @@ async def examine(settings: Settings, sandbox: Sandbox, images: Images) -> list[
     if any(finding.state == "missing" for finding in found):
         return found
     image_id = images.current().image_id
-    return found + [await _runtime(sandbox, name, image_id) for name in ("runc", "runsc")]
+    return found + [await runtime_finding(sandbox, name, image_id) for name in ("runc", "runsc")]
 
 
 def _python() -> Finding:
@@ -95,7 +95,8 @@ async def _image(images: Images, *, engine_answers: bool) -> Finding:
     return Finding("image", "ok", f"{image.image_id[:19]} ({locked})")
 
 
-async def _runtime(sandbox: Sandbox, name: Any, image_id: str) -> Finding:
+async def runtime_finding(sandbox: Sandbox, name: Any, image_id: str) -> Finding:
+    """What a trial cell of this runtime came to."""
     trial = await sandbox.trial(name, image_id)
     if trial.passed:
         assert trial.end is not None

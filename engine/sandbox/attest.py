@@ -158,8 +158,9 @@ def _mounts(mounts: list[Mapping[str, Any]], policy: CellPolicy) -> Iterator[str
 
 
 def _masked(point: str, mount: Mapping[str, Any], policy: CellPolicy) -> bool:
-    """A masked path is covered by an empty tmpfs or by /dev/null, whose node is writable and empty."""
-    return point in policy.masked_paths and mount["type"] in ("tmpfs", "devtmpfs")
+    """A masked file is covered by /dev/null, whose node is writable and empty; a directory by a tmpfs that is read-only."""
+    null = mount["type"] in ("tmpfs", "devtmpfs") and mount["root"] == "/null"
+    return point in policy.masked_paths and null
 
 
 def _tmpfs(point: str, options: str, mount: Mapping[str, Any] | None, policy: CellPolicy) -> Iterator[str]:

@@ -87,6 +87,7 @@ class EngineVersion:
     os: str
     architecture: str
     kernel: str = ""
+    components: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -406,6 +407,7 @@ class Engine:
             os=str(told.get("Os", "")),
             architecture=str(told.get("Arch", "")),
             kernel=str(told.get("KernelVersion", "")),
+            components=tuple(str(one.get("Name", "")) for one in told.get("Components") or []),
         )
         if version.api < OLDEST_API:
             raise EngineTooOld(

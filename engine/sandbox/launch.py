@@ -7,14 +7,14 @@ and the container's name follows from it, so every half-done start can be undone
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from engine import ids
-from engine.errors import CellLost, PolicyMismatch, SandboxUnavailable
+from engine.errors import CellLost, SandboxUnavailable
 from engine.points import reached
-from engine.sandbox import labels, readback, remains, uids
+from engine.sandbox import labels, podman, readback, remains, uids
 from engine.sandbox.exchange import HostLink
 from engine.sandbox.place import Idle, Intent, Place, boot_id, container_name
 from engine.sandbox.policy import CellPolicy, Kind
@@ -72,6 +72,7 @@ class Launch:
             CellLost: its uid is another cell's by now, so that its container cannot live. StorageFull, EngineFailure: its files.
         """
         launch = cls(sandbox, wish, cell_id=place.intent.cell)
+        launch._fit_to_engine()
         launch.nonce, launch.container, launch.pid = idle.nonce, idle.container_id, idle.pid
         launch._asked_engine = True
         launch._place = place
@@ -111,6 +112,7 @@ class Launch:
 
     def prepare(self, *, wait_s: float) -> None:
         """Claim a uid, write the intent, lay out the exchange with the hello in it. The engine knows nothing yet."""
+        self._fit_to_engine()
         self._claim = uids.claim(self.cell_id, self._uids_in_use)
         reached("cell.claimed")
         self._place = Place.make(self._sandbox.settings.home, self._intent())
@@ -130,7 +132,9 @@ class Launch:
             PolicyMismatch: the engine made something else. Everything that `Engine.create` and `Engine.start` raise.
         """
         engine = self._sandbox.engine
-        config = self.wish.policy.container(**self._variable())
+        config, claimed = (one.container(**self._variable()) for one in (self.wish.policy, self.wish.claimed))
+        if self._speaks_podman:
+            config = podman.request(config, self.place.path / podman.PROFILE)
         self._asked_engine = True
         try:
             self.container = engine.create(config, name=self.name)
@@ -139,15 +143,23 @@ class Launch:
             raise
         self.place.keep_container(self.container)
         reached("cell.created")
-        found = readback.differences(self.wish.claimed.container(**self._variable()), engine.inspect(self.container))
-        if found:
-            raise PolicyMismatch(
-                f"the engine made another container than the policy says: {'; '.join(found[:5])}.",
-                fix="No code was delivered. Use an engine that keeps these limits (rootless ones need cgroup v2).",
-            )
+        inspected = engine.inspect(self.container)
+        if self._speaks_podman:
+            inspected = podman.as_docker(claimed, inspected, self.place.path / podman.PROFILE)
+        if found := readback.differences(claimed, inspected):
+            raise readback.refusal(found)
         engine.start(self.container)
         reached("cell.started")
         self.pid = int(engine.inspect(self.container)["State"]["Pid"])
+
+    def _fit_to_engine(self) -> None:
+        if self._speaks_podman:
+            fitted = podman.adapted(self.wish.policy), podman.adapted(self.wish.claimed)
+            self.wish = replace(self.wish, policy=fitted[0], claimed=fitted[1])
+
+    @property
+    def _speaks_podman(self) -> bool:
+        return podman.speaks(self._sandbox.engine.version())
 
     def _variable(self) -> dict[str, Any]:
         return {

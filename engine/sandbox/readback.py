@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from engine.errors import PolicyMismatch
+
 # What an engine sets by itself in HostConfig, with the values that give a cell nothing.
 _OWN_DEFAULTS: dict[str, tuple[Any, ...]] = {
     "ConsoleSize": ([0, 0],),
@@ -22,6 +24,7 @@ _OWN_DEFAULTS: dict[str, tuple[Any, ...]] = {
     "CgroupParent": ("",),
     "BlkioWeight": (0,),
 }
+_LIMITS = ("HostConfig.Memory:", "HostConfig.MemorySwap:", "HostConfig.PidsLimit:", "HostConfig.NanoCpus:")
 _IN_ANY_ORDER = {"CapAdd", "CapDrop", "MaskedPaths", "ReadonlyPaths", "SecurityOpt"}
 _TOP = ("User", "Entrypoint", "WorkingDir", "Hostname", "Tty", "OpenStdin")
 
@@ -32,6 +35,27 @@ def differences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> tuple
         return tuple(_differences(asked, inspected))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         return (f"the engine shows the container in another shape ({type(error).__name__}: {str(error)[:80]})",)
+
+
+class LimitsIgnored(PolicyMismatch):
+    """The engine made the container without the limits of memory, processes or CPU that were asked for; no code was delivered."""
+
+    code = "limits_ignored"
+
+
+def refusal(found: tuple[str, ...]) -> PolicyMismatch:
+    """The error for a container with these differences; lost limits have their own."""
+    told = "; ".join(found[:5])
+    if any(one.startswith(_LIMITS) for one in found):
+        limits = "; ".join(one for one in found if one.startswith(_LIMITS))
+        return LimitsIgnored(
+            f"the engine keeps no limits for containers, as rootless engines on cgroup v1 do ({limits}).",
+            fix="No code was delivered. Run the engine as root, or rootless on a machine with cgroup v2.",
+        )
+    return PolicyMismatch(
+        f"the engine made another container than the policy says: {told}.",
+        fix="No code was delivered. Run `cloche doctor`; docs/reference/engines.md says which engines hold what.",
+    )
 
 
 def _differences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> Iterator[str]:

@@ -71,7 +71,7 @@ def good(policy: CellPolicy) -> dict[str, Any]:
             mount("/cloche/out", "ext4", ["ro"]),
             mount("/etc/hosts", "ext4", ["ro"]),
             mount("/proc/sys", "proc", ["ro"]),
-            mount("/proc/kcore", "tmpfs", ["rw"]),
+            {**mount("/proc/kcore", "tmpfs", ["rw"]), "root": "/null"},
             mount("/cloche/out/000001.seg", "ext4", ["rw"]),
             mount("/cloche/out/000002.seg", "ext4", ["rw"]),
         ],
@@ -82,7 +82,7 @@ def good(policy: CellPolicy) -> dict[str, Any]:
 
 
 def mount(point: str, kind: str, options: list[str], super_options: list[str] | None = None) -> dict[str, Any]:
-    return {"point": point, "type": kind, "options": options, "super_options": super_options or ["rw"]}
+    return {"point": point, "root": "/", "type": kind, "options": options, "super_options": super_options or ["rw"]}
 
 
 def test_a_cell_as_it_should_be_has_no_difference(policy: CellPolicy) -> None:
@@ -115,6 +115,7 @@ CHANGES: list[tuple[str, Change]] = [
     ("nothing is mounted at /cloche/out", lambda a: a["mounts"].pop(6)),
     ("/dev is writable", lambda a: a["mounts"][2].update(options=["rw", "nosuid"])),
     ("/dev/mqueue is writable", lambda a: a["mounts"].append(mount("/dev/mqueue", "mqueue", ["rw"]))),
+    ("/sys/fs/cgroup is writable", lambda a: a["mounts"].append(mount("/sys/fs/cgroup", "tmpfs", ["rw"]))),
     ("/cloche/out is writable", lambda a: a["mounts"][6].update(options=["rw"])),
     ("nothing is mounted at /cloche/out/000002.seg", lambda a: a["mounts"].pop()),
     (
