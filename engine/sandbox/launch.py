@@ -112,7 +112,6 @@ class Launch:
 
     def prepare(self, *, wait_s: float) -> None:
         """Claim a uid, write the intent, lay out the exchange with the hello in it. The engine knows nothing yet."""
-        self._fit_to_engine()
         self._claim = uids.claim(self.cell_id, self._uids_in_use)
         reached("cell.claimed")
         self._place = Place.make(self._sandbox.settings.home, self._intent())
@@ -132,11 +131,12 @@ class Launch:
             PolicyMismatch: the engine made something else. Everything that `Engine.create` and `Engine.start` raise.
         """
         engine = self._sandbox.engine
-        config, claimed = (one.container(**self._variable()) for one in (self.wish.policy, self.wish.claimed))
-        if self._speaks_podman:
-            config = podman.request(config, self.place.path / podman.PROFILE)
         self._asked_engine = True
         try:
+            self._fit_to_engine()
+            config, claimed = (one.container(**self._variable()) for one in (self.wish.policy, self.wish.claimed))
+            if self._speaks_podman:
+                config = podman.request(config, self.place.path / podman.PROFILE)
             self.container = engine.create(config, name=self.name)
         except SandboxUnavailable:
             self._asked_engine = False  # refused before anything was made

@@ -128,7 +128,7 @@ def test_a_runtime_that_cannot_be_chosen_is_refused(tmp_path: Path) -> None:
 
 def test_podman_is_known_by_its_own_word() -> None:
     def version(*components: str) -> EngineVersion:
-        return EngineVersion("4.3.1", (1, 41), (1, 24), "linux", "amd64", components)
+        return EngineVersion("4.3.1", (1, 41), (1, 24), "linux", "amd64", components=components)
 
     assert podman.speaks(version("Podman Engine", "Conmon"))
     assert not podman.speaks(version("Engine", "containerd", "runc"))
