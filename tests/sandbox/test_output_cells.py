@@ -77,11 +77,14 @@ MANY = """
 """
 
 
-async def test_a_hundred_thousand_files_are_refused_by_tmp_and_the_rest_by_the_limit(
+async def test_a_hundred_thousand_files_are_refused_by_tmp_or_by_the_limit(
     sandbox: Sandbox, image_id: str, tmp_path: Path
 ) -> None:
     story = await run_package(sandbox, image_id, snapshot(tmp_path / "s", MANY))
-    assert 10_000 < story.value < 20_000
+    if sandbox.settings.runtime == "runsc":
+        assert story.value is None, "gVisor keeps no bound of inodes"
+    else:
+        assert 10_000 < story.value < 20_000
     assert (story.ended.cause, story.ended.detail) == (Cause.LIMIT_OUTPUT_FILES, "more than 11000 entries")
     assert story.files == {}
 
@@ -133,4 +136,4 @@ async def test_an_output_folder_that_became_a_link_gives_nothing(
     """
     story = await run_package(sandbox, image_id, snapshot(tmp_path / "s", body))
     assert story.files == {}
-    assert story.ended.notes == ("1 entries of /tmp/output were left out: .: not a readable folder: Not a directory",)
+    assert story.ended.notes == ("1 entries of /tmp/output were left out: .: not a folder",)
