@@ -8,15 +8,14 @@ WHY = "Code of the package runs before any test of it; that nothing failed so fa
 
 ENTRY = """
 import asyncio
+import enum
 
 
-class Early:
-    def __init_subclass__(cls):
+class Early(enum.Enum):
+    MEMBER = 1
+
+    def __init__(self, value):
         getattr(getattr(asyncio, "base_events"), "os")._exit(0)
-
-
-class Trap(Early):
-    pass
 
 
 def say(task):
