@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -20,6 +19,7 @@ from engine.catalog.snapshots import Snapshots
 from engine.errors import CellLost
 from engine.images import Images
 from engine.run.store import RunStore
+from engine.sandbox.launch import Wish
 from engine.sandbox.pool import borrowed_cell, candidates, fill, is_waiting
 from engine.sandbox.probed import probe_first
 from engine.sandbox.service import Sandbox
@@ -141,6 +141,5 @@ class Cells:
         await self.prepare()
         runtime = await self.sandbox.choose_runtime(self.image_id)
         for kind in kinds:
-            make = partial(candidates, image_id=self.image_id, kind=kind, deadline_s=self._deadline_s(kind))
-            (wish,) = make(self.sandbox, runtime=runtime)
-            await fill(self.sandbox, wish)
+            policy = await self.sandbox.fitting_policy(kind, runtime)
+            await fill(self.sandbox, Wish(self.image_id, kind, self._deadline_s(kind), 0, "", policy, policy))

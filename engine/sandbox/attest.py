@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from engine.sandbox.bell import BELL
 from engine.sandbox.cgroup import LimitsInForce
 from engine.sandbox.policy import INBOX, OUTBOX, CellPolicy
 from engine.sandbox.runtimes import expected
@@ -38,13 +39,14 @@ MUST_FAIL_BY_SECCOMP = ("socket_inet", "socket_inet6", "socket_netlink")
 """gVisor has these families without a network behind them; what counts there is that no interface but lo exists."""
 
 _SEGMENTS = tuple(str(path) for path in outgoing_paths(Path(OUTBOX)))
+_BELL = f"{OUTBOX}/{BELL}"
 _WRITABLE = {*_SEGMENTS, "/proc"}
 _WRITABLE_RUNSC = {"/dev", "/dev/pts", "/dev/mqueue"}
 """gVisor's own, in its memory, which counts as the cell's; it honours no read-only or masked path."""
 
 _KNOWN = re.compile(
     r"/|/(proc|sys)(/.*)?|/dev(/(pts|mqueue))?|/etc/(hosts|hostname|resolv\.conf)|"
-    + "|".join(re.escape(path) for path in (INBOX, OUTBOX, *_SEGMENTS))
+    + "|".join(re.escape(path) for path in (INBOX, OUTBOX, *_SEGMENTS, _BELL))
 )
 
 
@@ -140,7 +142,7 @@ def _mounts(mounts: list[Mapping[str, Any]], policy: CellPolicy) -> Iterator[str
         if point not in by_point:
             yield f"nothing is mounted at {point}"
     own = _WRITABLE_RUNSC if policy.runtime == "runsc" else set()
-    allowed = _WRITABLE | own | set(tmpfs)
+    allowed = _WRITABLE | own | set(tmpfs) | ({_BELL} if policy.bell else set())
     for mount in mounts:
         point, writable = mount["point"], "ro" not in mount["options"]
         # an overmount hides what is below; only the last one at a point is seen

@@ -402,7 +402,7 @@ async def open_cell(
     """
     if policy is None:
         chosen = runtime or await sandbox.choose_runtime(image_id)
-        policy = CellPolicy.from_settings(sandbox.settings, chosen, kind)
+        policy = await sandbox.fitting_policy(kind, chosen)
     wish = Wish(
         image_id=image_id,
         kind=kind,

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from engine.files import sha256_hex
 from engine.sandbox import seccomp
+from engine.sandbox.bell import BELL
 from engine.sandbox.incoming import Limits
 from engine.sandbox.segments import outgoing_paths
 from engine.settings import Settings
@@ -116,6 +117,7 @@ class CellPolicy:
     outbox_read_only: bool = True
     extra_mounts: tuple[tuple[str, str], ...] = ()
     devices: tuple[str, ...] = ()
+    bell: bool = False
 
     @classmethod
     def from_settings(cls, settings: Settings, runtime: Runtime, kind: Kind) -> CellPolicy:
@@ -185,6 +187,10 @@ class CellPolicy:
     def with_outbox(self, *, read_only: bool) -> CellPolicy:
         """A cell's side of the exchange in which it can make files, or one of two files that are writable."""
         return replace(self, outbox_read_only=read_only)
+
+    def with_bell(self) -> CellPolicy:
+        """With the bell (`engine.sandbox.bell`) mounted by itself, as gVisor needs it; under runc it needs no mount of its own."""
+        return replace(self, bell=True)
 
     def with_tmpfs(self, path: str, options: str) -> CellPolicy:
         """Another tmpfs, or other options for one."""
@@ -278,6 +284,8 @@ class CellPolicy:
         ]
         if self.outbox_read_only:
             mounts += [_bind(str(path), f"{OUTBOX}/{path.name}", False) for path in outgoing_paths(outbox)]
+        if self.bell:
+            mounts.append(_bind(str(outbox / BELL), f"{OUTBOX}/{BELL}", False))
         return {
             "Runtime": self.runtime,
             "Privileged": self.privileged,

@@ -28,7 +28,7 @@ from engine.sandbox import probed, remains, tally, uids
 from engine.sandbox.cell import JOB_WAIT_S, Cell, in_thread
 from engine.sandbox.launch import Launch, Wish
 from engine.sandbox.place import IDLE, Intent, Place, boot_id, cells_directory, intent_of, owned, read_idle
-from engine.sandbox.policy import Kind, Runtime
+from engine.sandbox.policy import CellPolicy, Kind
 
 if TYPE_CHECKING:
     from engine.sandbox.service import Sandbox
@@ -58,21 +58,15 @@ async def borrowed_cell(
     A replacement is made meanwhile, by the sandbox's keeper. `prepare` is called before a new one is started. Raises as it, and as
     `engine.sandbox.cell.open_cell`.
     """
-    make = partial(
-        candidates,
-        sandbox,
-        image_id=image_id,
-        kind=kind,
-        deadline_s=deadline_s,
-        generation=generation,
-        run_id=run_id,
+    wishes = partial(
+        candidates, sandbox, image_id=image_id, kind=kind, deadline_s=deadline_s, generation=generation, run_id=run_id
     )
-    cell = await _taken(sandbox, await in_thread(make))
+    cell = await _taken(sandbox, await in_thread(wishes))
     if cell is None:
         if prepare is not None:
             await prepare()
-        (wish,) = make(runtime=await sandbox.choose_runtime(image_id))
-        cell = Cell(sandbox, Launch(sandbox, wish))
+        policy = await sandbox.fitting_policy(kind, await sandbox.choose_runtime(image_id))
+        cell = Cell(sandbox, Launch(sandbox, Wish(image_id, kind, deadline_s, generation, run_id, policy, policy)))
     try:
         if not cell.is_warm:
             await cell.start()
@@ -92,15 +86,18 @@ def candidates(
     deadline_s: float,
     generation: int = 0,
     run_id: str = "",
-    runtime: Runtime | None = None,
 ) -> list[Wish]:
-    """What a cell could be for such a job, the best first: one for each runtime that it may have.
+    """What a cell that waits could be for such a job, the best first: one for each policy that it may have.
 
-    Where the runtime is still to be found out, which needs the engine, a cell that waits says which one was chosen.
+    Which one it is depends on the engine, which is not asked: a cell that waits says what was chosen when it was made.
     """
-    chosen = runtime or sandbox.known_runtime(image_id)
-    runtimes: tuple[Runtime, ...] = ("runsc", "runc") if chosen is None else (chosen,)
-    policies = [sandbox.policy(kind, one) for one in runtimes]
+    chosen = sandbox.known_runtime(image_id)
+    policies: list[CellPolicy] = []
+    if chosen != "runc":
+        gvisor = sandbox.policy(kind, "runsc")
+        policies += [gvisor.with_bell(), gvisor]
+    if chosen != "runsc":
+        policies.append(sandbox.policy(kind, "runc"))
     return [Wish(image_id, kind, deadline_s, generation, run_id, policy, policy) for policy in policies]
 
 

@@ -31,6 +31,9 @@ from engine.settings import Settings
 if TYPE_CHECKING:
     from engine.sandbox.keeper import Keeper
 
+CARRIES_FIFOS = "--host-fifo=open"
+"""The argument with which gVisor must be registered, so that the host can wake a cell."""
+
 TRIAL_DEADLINE_S = 30.0
 TRIALS = "trials.json"
 RETRY_S = 3600.0
@@ -100,6 +103,18 @@ class Sandbox:
     def policy(self, kind: Kind, runtime: Runtime = "runc") -> CellPolicy:
         """The full policy for one kind of cell."""
         return CellPolicy.from_settings(self.settings, runtime, kind)
+
+    async def fitting_policy(self, kind: Kind, runtime: Runtime) -> CellPolicy:
+        """The full policy, with what this engine's runtime can carry: the bell under gVisor only where it opens FIFOs of the host.
+
+        Raises:
+            SandboxUnavailable, EngineTimeout: the engine does not answer.
+        """
+        policy = self.policy(kind, runtime)
+        if runtime == "runc":
+            return policy
+        described = (await anyio.to_thread.run_sync(self.engine.runtimes)).get(runtime, "")
+        return policy.with_bell() if CARRIES_FIFOS in described else policy
 
     def known_runtime(self, image_id: str) -> Runtime | None:
         """The runtime of cells, where it is known without asking the engine."""
