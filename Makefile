@@ -18,7 +18,7 @@ FUZZ_S ?= 60
 PYTEST_ARGS ?= -n 2 --dist loadfile
 CODE := engine cli sandbox_images tests examples .ci
 
-.PHONY: help setup engine engine-status engine-stop gvisor gvisor-engine podman image demo check docs test fuzz peers bench bench-check chaos lock clean
+.PHONY: help setup engine engine-status engine-stop gvisor gvisor-engine podman image demo check docs matrix test fuzz peers bench bench-check chaos lock clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)$$/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -61,6 +61,7 @@ check: $(READY) ## format, lint, types, import layers and the tests that need no
 
 docs: $(READY) ## render the reference pages that come from the code
 	@$(PY) -m cli.reference --write
+	@$(PY) -m tests.matrix --render
 
 test: image gvisor-engine podman ## the whole suite, containers included, cells under runc and under gVisor
 	@$(PY) -m pytest tests $(PYTEST_ARGS)

@@ -96,11 +96,11 @@ async def _in_cell(
         await cell.deliver(job, bait.snapshot)
         while not isinstance(frame := await cell.receive(), End):
             if isinstance(frame, CaseResult) and 0 <= frame.case < len(names):
-                said[names[frame.case]] = _heard(frame)
+                said[names[frame.case]] = heard(frame)
     return said
 
 
-def _heard(frame: CaseResult) -> Said:
+def heard(frame: CaseResult) -> Said:
     """What stopped it stands before the first colon; the supervisor's own words stand for themselves."""
     if frame.outcome == "passed":
         return Said(True, "", frame.detail)

@@ -1,0 +1,1 @@
+"""Which attempt of the probe finds which missing protection: measured, written to docs/reference/probe-matrix.md, and kept true."""
