@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -44,7 +45,9 @@ async def main(names: list[str]) -> None:
                 if names and name not in names:
                     continue
                 weaker = weaken(full, sandbox.settings.home)
-                found[name] = await measured(sandbox, image_id, full=full, weaker=weaker, attempts=concerned(name))
+                one = await measured(sandbox, image_id, full=full, weaker=weaker, attempts=concerned(name))
+                # what else a call answers than EPERM differs from kernel to kernel
+                found[name] = one if name in FIELDS else replace(one, otherwise=())
                 print(
                     name,
                     "→",

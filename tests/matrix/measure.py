@@ -76,4 +76,5 @@ def _short(text: str) -> str:
     """One sentence without what differs from machine to machine."""
     first = text.split("; ")[0].rstrip(".")
     first = re.sub(r"/[\w./-]*\.probe[\w./-]*|/tmp/[\w./-]+", "a directory of the host", first)
+    first = re.sub(r"(interfaces): .*|: asked for.*", r"\1", first)
     return re.sub(r"\d{3,}", "…", first).replace("|", "\\|")[:90]

@@ -32,7 +32,7 @@ kernel's own rules stop it too.
 ELSEWHERE = """Protections that are no part of the policy, and bounds that need a whole cell: taken away in tests, found by programs
 and packages.
 """
-HELD = "none: another wall holds"
+HELD = "none alone: another wall holds"
 
 
 def read() -> dict[str, Measured]:
