@@ -63,6 +63,9 @@ docs: $(READY) ## render the reference pages that come from the code
 	@$(PY) -m cli.reference --write
 	@$(PY) -m tests.matrix --render
 
+matrix: image ## take every protection of a cell away, attack it, and render docs/reference/probe-matrix.md: minutes
+	@$(PY) -m tests.matrix
+
 test: image gvisor-engine podman ## the whole suite, containers included, cells under runc and under gVisor
 	@$(PY) -m pytest tests $(PYTEST_ARGS)
 
