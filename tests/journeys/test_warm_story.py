@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from engine.sandbox.docker import Engine
 from tests.helpers.commands import Commands
 from tests.helpers.publishing import package_files, write_package
+from tests.helpers.sandbox import wait_for
 
 pytestmark = pytest.mark.sandbox
 
@@ -39,15 +39,8 @@ def settled(commands: Commands) -> list[Any]:
         found[:] = cells(commands)
         return all(one["idle"] for one in found) and "run" in {one["kind"] for one in found}
 
-    until_true(quiet)
+    wait_for(quiet, timeout_s=60)
     return found
-
-
-def until_true(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < until, "the condition did not come true"
-        time.sleep(0.05)
 
 
 def test_the_second_run_starts_in_the_cell_that_the_first_one_left_and_asks_no_engine(
