@@ -18,7 +18,7 @@ FUZZ_S ?= 60
 PYTEST_ARGS ?= -n 2 --dist loadfile
 CODE := engine cli sandbox_images tests examples .ci
 
-.PHONY: help setup engine engine-status engine-stop gvisor gvisor-engine podman image demo check docs matrix test fuzz peers bench bench-check chaos lock clean
+.PHONY: help setup engine engine-status engine-stop gvisor gvisor-engine image demo check docs matrix test fuzz podman peers bench bench-check chaos lock clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)$$/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'

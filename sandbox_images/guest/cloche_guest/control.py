@@ -117,9 +117,7 @@ class Control:
         """Have the next turn give these again: they came together with one that somebody waited for."""
         self._kept = frames
 
-    def turn(
-        self, sources: Mapping[int, Source], *, due: bool = False, idle_ms: int = IDLE_MS
-    ) -> list[Received]:
+    def turn(self, sources: Mapping[int, Source], *, due: bool = False, idle_ms: int = IDLE_MS) -> list[Received]:
         """Wait a little, serve what is ready; gives the host's frames but for those handled here (ack, cancel, rotate).
 
         `due`: an answer of the host is expected now. `idle_ms`: how often to look when none is, where the host cannot ring.
