@@ -32,7 +32,6 @@ FOUND = [
     ("exchange", lines(renumbered([*FIRST, {**END, "usage": {"cpu_s": WIDE}}]))),
     ("exchange", lines(renumbered([*FIRST, {**END, "exit": WIDE}]))),
     ("exchange", lines(renumbered([*FIRST, {**TEST, "duration_s": WIDE}]))),
-    ("metadata", b"[project]\nx = nan\n"),
     ("metadata", b"[tool.cloche.workflow-dependencies.a]\n[tool.cloche.workflow-dependencies]\nb = 'c'\n"),
     ("readback", b'{"Config": 1, "HostConfig": "x", "Mounts": [1], "Image": []}'),
 ]
