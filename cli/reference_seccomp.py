@@ -53,15 +53,16 @@ _RUNTIMES = {
     "`runsc`": (
         "gVisor's own kernel, in user space; the host sees only gVisor's own, shorter list",
         (
-            "**ignored**, and not claimed: gVisor has no perf, bpf, userfaultfd, keys, vsock or modules of the host to offer; sockets,"
-            " namespaces and scheduling calls are answered by gVisor inside its sandbox, with no network behind them"
+            "**ignored**, and not claimed. Measured by the same calls: sockets, `ptrace`, IPC, `memfd_create`, inotify and a user"
+            " namespace are there, all inside gVisor; perf, keys and file handles answer with an error; bpf, userfaultfd, modules"
+            " and `clone3` do not exist"
         ),
     ),
     "`runsc --oci-seccomp`": (
         "gVisor's own kernel",
         (
-            "in force inside gVisor, but an errno of a rule is not: `clone3` would get EPERM and threads would fail, so under `runsc`"
-            " the profile lets `clone3` through (a namespace made with it is gVisor's)"
+            "in force inside gVisor with every argument rule, by EPERM always: `clone3` would get it too and threads would fail, so"
+            " under `runsc` the profile lets it through, and `pselect6` by gVisor's name for it. `int 0x80` is taken for a 64-bit call"
         ),
     ),
     "Podman's socket": (

@@ -47,6 +47,14 @@ def protections(policy: CellPolicy) -> tuple[Rule, ...]:
             )
             for path, options in policy.tmpfs
         ),
+        Rule(
+            "closed paths",
+            " ".join((*policy.masked_paths, *policy.read_only_paths)),
+            kernel if runc else "",
+            ""
+            if runc
+            else "ignored: gVisor has a /proc, /sys and /dev of its own, in memory that counts as the cell's",
+        ),
         Rule("shared memory", f"ipc {policy.ipc}", kernel),
         Rule("memory", f"{policy.memory} bytes, swap {policy.memory_swap - policy.memory}", "cgroup"),
         Rule("cpu", f"{policy.nano_cpus / 1e9:g} cores", "cgroup"),

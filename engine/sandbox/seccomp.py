@@ -21,6 +21,7 @@ ARCHITECTURE = "SCMP_ARCH_X86_64"
 """The only one: 32-bit (`int 0x80`) and x32 calls end their process (SIGSYS)."""
 
 CLONE3, CLONE3_NUMBER = "clone3", 435
+RUNSC_NAMES = (CLONE3, "pselect")
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,13 @@ def system_calls() -> tuple[SystemCall, ...]:
 
 @cache
 def text(runtime: Literal["runc", "runsc"]) -> str:
-    """The profile as JSON text. Under runsc with `--oci-seccomp` the errno of a rule is not honoured: clone3 is let through."""
+    """The profile as JSON text.
+
+    Under runsc it counts with `--oci-seccomp` only, where the errno of a rule is not honoured (clone3 is let through) and where
+    pselect6 goes by another name.
+    """
     plain = [call.name for call in system_calls() if not call.rules]
-    rules: list[dict[str, Any]] = [_allow(plain + [CLONE3] * (runtime == "runsc"))]
+    rules: list[dict[str, Any]] = [_allow(plain + (list(RUNSC_NAMES) if runtime == "runsc" else []))]
     for call in system_calls():
         rules += [_allow([call.name], rule) for rule in call.rules]
     if runtime == "runc":
