@@ -179,6 +179,12 @@ def small(tmp_path: Path, engine: Engine) -> Sandbox:
     )
 
 
+@pytest.fixture
+def roomy(tmp_path: Path, engine: Engine) -> Sandbox:
+    """With memory enough that a fork bomb meets the limit of processes first."""
+    return make_sandbox(tmp_path / "home", engine, tmp_bytes=TMP, processes=PROCESSES, cpus=0.8, output_bytes=MIB)
+
+
 async def test_two_runs_at_four_fifths_of_all_their_limits_both_succeed(
     small: Sandbox, image_id: str, tmp_path: Path
 ) -> None:
@@ -219,23 +225,23 @@ async def test_runs_past_one_of_their_limits_fail_alone(small: Sandbox, image_id
 
 
 async def test_a_run_beside_a_fork_bomb_a_flood_and_a_full_tmp_is_answered_and_succeeds(
-    small: Sandbox, image_id: str, tmp_path: Path
+    roomy: Sandbox, image_id: str, tmp_path: Path
 ) -> None:
     meeting, done = Meeting(1 + len(HOSTILE)), anyio.Event()
 
     async def normal() -> Story:
         try:
-            return await take_part(meeting, small, image_id, snapshot(tmp_path / "normal", BUSY), None)
+            return await take_part(meeting, roomy, image_id, snapshot(tmp_path / "normal", BUSY), None)
         finally:
             done.set()
 
     paths = {name: snapshot(tmp_path / name, body) for name, body in HOSTILE.items()}
-    with nothing_left(small):
+    with nothing_left(roomy):
         stories = await together(
             {
                 "normal": normal,
                 **{
-                    name: lambda path=path: take_part(meeting, small, image_id, path, None, until=done)  # type: ignore[misc]
+                    name: lambda path=path: take_part(meeting, roomy, image_id, path, None, until=done)  # type: ignore[misc]
                     for name, path in paths.items()
                 },
             }
@@ -243,7 +249,7 @@ async def test_a_run_beside_a_fork_bomb_a_flood_and_a_full_tmp_is_answered_and_s
     assert stories["normal"].value == [f"answer to question {number}" for number in range(40)]
     assert stories["normal"].ended.cause is Cause.EXIT
     # under gVisor the kernel of the cell counts as the cell's, and the bomb ends for memory
-    allowed = {Cause.CANCELLED} if small.settings.runtime == "runc" else {Cause.CANCELLED, Cause.LIMIT_MEMORY}
+    allowed = {Cause.CANCELLED} if roomy.settings.runtime == "runc" else {Cause.CANCELLED, Cause.LIMIT_MEMORY}
     assert {stories[name].ended.cause for name in HOSTILE} <= allowed
     assert len(stories["output flood"].output()) <= 2 * MIB
 
