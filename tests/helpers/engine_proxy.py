@@ -12,10 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from tests.helpers.fake_engine import answer
-
 When = Literal["before", "after"]
 How = Literal["refused", "lost", "stalled"]
+
+REFUSAL = (
+    b"HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    b'Content-Length: 22\r\n\r\n{"message":"injected"}'
+)
+"""Says that the connection ends, or the client would now and then take the next call for lost."""
 
 _NAMES = (
     ("version", r"GET \S*/version"),
@@ -74,7 +78,7 @@ class EngineProxy:
             if fault is None:
                 connection.sendall(told)
             elif fault.how == "refused":
-                answer({"message": "injected"}, "500 Internal Server Error")(connection, request)
+                connection.sendall(REFUSAL)
             elif fault.how == "stalled":
                 over.wait(60)
 

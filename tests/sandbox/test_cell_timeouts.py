@@ -21,7 +21,9 @@ from tests.helpers.sandbox import running, snapshot
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
 
-RUNS = 200
+RUNS = {"runc": 200, "runsc": 40}
+"""A cell of gVisor takes several times as long; what is left on the machine by chance shows in fewer."""
+
 AT_ONCE = 4
 
 ENDLESS = """
@@ -98,7 +100,8 @@ async def test_runs_that_time_out_one_after_the_other_leave_nothing_when_each_re
 ) -> None:
     package = snapshot(tmp_path / "s", ENDLESS)
     left: list[list[str]] = []
-    numbers = iter(range(RUNS))
+    runs = RUNS[sandbox.settings.runtime]
+    numbers = iter(range(runs))
 
     async def one_after_the_other() -> None:
         for _ in numbers:
@@ -107,7 +110,7 @@ async def test_runs_that_time_out_one_after_the_other_leave_nothing_when_each_re
     async with anyio.create_task_group() as group:
         for _ in range(AT_ONCE):
             group.start_soon(one_after_the_other)
-    assert left == [[]] * RUNS
+    assert left == [[]] * runs
     assert sandbox.list_cells() == []
 
 
