@@ -129,6 +129,8 @@ def start_second(place: Place) -> None:
         EngineTrouble: not root, not Debian and not installed, or it did not come up.
     """
     if there(place.address, place):
+        if not places.has_gvisor(place.address):
+            raise EngineTrouble(f"the engine at {place.address} has no gVisor; run `make engine-stop` and repeat.")
         return
     if os.geteuid() != 0:
         raise EngineTrouble("the engine with gVisor beside the first one can be started by root only.")

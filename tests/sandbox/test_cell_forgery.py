@@ -36,6 +36,7 @@ FORGERIES = [
 ]
 
 
+@pytest.mark.runc_only("15 s; the same supervisor reads the same messages, and two tests of forgeries run under both")
 @pytest.mark.parametrize(("code", "attack"), FORGERIES, ids=[f"{code}-{n}" for n, (code, _) in enumerate(FORGERIES)])
 async def test_a_forged_message_ends_the_program_by_its_name(
     sandbox: Sandbox, image_id: str, tmp_path: Path, code: str, attack: str

@@ -134,6 +134,13 @@ def test_where_gvisor_cannot_be_installed_that_is_said_and_fails_in_ci_only(engi
     assert engine.processes() == []
 
 
+def test_an_engine_without_gvisor_is_not_taken_for_the_second_one(engine: ScriptedEngine) -> None:
+    engine.call("start")
+    refused = engine.call("start", "second", CI="true")
+    assert refused.returncode == 1
+    assert "has no gVisor" in refused.stderr
+
+
 def test_adding_gvisor_leaves_the_engine_and_its_containers_running_and_lasts(engine: ScriptedEngine) -> None:
     engine.call("start")
     assert "runsc" not in runtimes(engine)
