@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -131,8 +131,10 @@ def _podman(root: Path) -> list[str]:
 
 def _end(service: subprocess.Popen[bytes], root: Path, uid: int, environment: dict[str, str]) -> None:
     """Ends the service and the process that holds a rootless engine's namespace, and takes its storage away."""
-    service.send_signal(signal.SIGTERM)
+    os.killpg(service.pid, signal.SIGTERM)  # a rootless one goes on in a child of the one that was started
     service.wait(timeout=30)
+    with suppress(ProcessLookupError):
+        os.killpg(service.pid, signal.SIGKILL)
     pause = root / "tmp" / "pause.pid"
     holder = int(pause.read_text()) if pause.exists() else 0
     emptied = "import shutil, sys; shutil.rmtree(sys.argv[1], ignore_errors=True)"
@@ -141,7 +143,8 @@ def _end(service: subprocess.Popen[bytes], root: Path, uid: int, environment: di
         command = [*_becoming(uid), *inside, "/usr/bin/python3", "-c", emptied, f"{root}/{name}"]
         subprocess.run(command, env=environment, cwd=root, check=False, capture_output=True, timeout=60)
     if holder:
-        os.kill(holder, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(holder, signal.SIGKILL)
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         point = line.split()[4]
         if point.startswith(f"{root}/"):
