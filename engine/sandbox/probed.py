@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,11 +50,13 @@ async def probe_first(
     key = await to_thread.run_sync(key_of, sandbox, runtime, image_id)
     home = make_directory(sandbox.settings.home)
     while key not in passed(home):
-        try:
-            with lock(home / ".probe.lock", wait=False):
-                return await _probe_now(sandbox, key, runtime=runtime, image_id=image_id, progress=progress)
-        except Locked:
-            await anyio.sleep(STEP_S)
+        with ExitStack() as alone:
+            try:
+                alone.enter_context(lock(home / ".probe.lock", wait=False))
+            except Locked:
+                await anyio.sleep(STEP_S)
+                continue
+            return await _probe_now(sandbox, key, runtime=runtime, image_id=image_id, progress=progress)
     return None
 
 
@@ -82,7 +85,7 @@ def refuse(report: ProbeReport) -> None:
         more = f"; and {len(told) - 5} more" if len(told) > 5 else ""
         raise ProbeNotHeld(
             f"a cell under {report.runtime} does not hold: {'; '.join(told[:5])}{more}.",
-            fix="No code was delivered. `cloche sandbox probe` shows every attempt; correct the engine or its host, or use "
+            fix="No job was done. `cloche sandbox probe` shows every attempt; correct the engine or its host, or use "
             "another runtime (CLOCHE_RUNTIME).",
         )
 

@@ -200,9 +200,28 @@ def test_the_weekly_report_says_that_its_model_is_scripted(cloche: Commands, tmp
 
 def test_a_probe_of_this_machine_holds(shared: Commands) -> None:
     wanted = ("files_host_path", "forged_end", "memory_hog", "hook_in_conftest", "survivor")
-    done = shared("sandbox", "probe", "--json", *(word for name in wanted for word in ("--only", name)))
+    done = shared(
+        "sandbox", "probe", "--group", "network", "--json", *(word for name in wanted for word in ("--only", name))
+    )
     assert done.code == 0, done
-    assert {row["name"]: row["verdict"] for row in done.data["attempts"]} == dict.fromkeys(wanted, "blocked")
+    assert {row["verdict"] for row in done.data["attempts"]} == {"blocked"}
+    assert {row["name"] for row in done.data["attempts"] if row["group"] != "network"} == set(wanted)
+    assert len(done.data["attempts"]) > len(wanted)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--only", "network_inett"), "no attempt 'network_inett'.\n  → Did you mean network_inet"),
+        (("--group", "networks"), "no group 'networks'.\n  → Did you mean network"),
+    ],
+)
+def test_an_attempt_or_group_that_does_not_exist_is_told_with_those_like_it(
+    words: tuple[str, str], told: str, shared: Commands
+) -> None:
+    done = shared("sandbox", "probe", *words)
+    assert done.code == 2
+    assert told in done.stderr
 
 
 def test_doctor_tries_a_cell_of_each_runtime(shared: Commands) -> None:

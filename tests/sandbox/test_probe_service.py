@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import anyio
+import docker
 import pytest
 
+from engine.errors import PolicyMismatch
 from engine.sandbox.docker import Engine
 from engine.sandbox.policy import CellPolicy, Kind, Runtime
 from engine.sandbox.probe_report import ProbeReport
@@ -53,6 +56,28 @@ async def test_a_cell_that_does_not_hold_refuses_every_job_and_is_not_kept_as_pa
         with pytest.raises(ProbeNotHeld, match="environment_variables got through"):
             await probe_first(leaking, image_id=image_id)
         assert passed(full.settings.home) == ()
+
+
+@pytest.fixture
+def image_with_a_secret(engine: Engine, image_id: str) -> Iterator[str]:
+    """The cell image with one variable more in its configuration."""
+    client = docker.APIClient(base_url=engine.host, version="1.41")
+    made = client.create_container(image_id, entrypoint=["/opt/cloche/python"])["Id"]
+    try:
+        image = str(client.commit(made, changes=["ENV CLOCHE_PROBE_IMAGE_TOKEN=planted"])["Id"])
+    finally:
+        client.remove_container(made)
+    yield image
+    client.remove_image(image)
+    client.close()
+
+
+async def test_an_image_whose_configuration_carries_a_variable_gets_no_job(
+    sandbox: Sandbox, image_with_a_secret: str
+) -> None:
+    with pytest.raises(PolicyMismatch, match="CLOCHE_PROBE_IMAGE_TOKEN"):
+        await probe_first(sandbox, image_id=image_with_a_secret)
+    assert passed(sandbox.settings.home) == ()
 
 
 def test_another_runtime_engine_image_or_policy_is_another_key(sandbox: Sandbox, image_id: str) -> None:
