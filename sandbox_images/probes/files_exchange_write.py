@@ -9,7 +9,7 @@ GROUP = "files"
 EXPECT = "EACCES"
 WHY = "A forged frame is the supervisor's word."
 
-NAMES = ("000001.seg", "000002.seg")
+NAMES = ("000001.seg", "000002.seg", "bell")
 FLAGS = (os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_TRUNC, os.O_WRONLY | os.O_CREAT)
 
 

@@ -15,6 +15,7 @@ NO_PROTECTION = {
     "runtime": "the choice of who enforces",
     "kind": "what a cell is for",
     "group": "the owner's, different on every machine",
+    "bell": "the way in which a supervisor that waits is woken",
     "limits": "the guest's own bounds, see the programs below",
 }
 """Fields of the policy that take nothing from a cell."""
