@@ -33,12 +33,12 @@ from engine.sandbox.probe_report import ProbeRow, Said, judged
 if TYPE_CHECKING:
     from engine.sandbox.service import Sandbox
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 CELLS = 4
 """So many cells at once; most of the time they start, wait or end."""
 
-THROTTLED_S = 0.2
-"""So long a cell that asks for all processors was made to wait, at least."""
+THROTTLED_S = 0.05
+"""So long a cell with next to no share was made to wait, at least, however busy the machine is otherwise."""
 
 Change = Callable[[CellPolicy], CellPolicy]
 

@@ -20,8 +20,8 @@ from cloche_guest.attempt import outcome
 
 FOLDER = "/cloche/in/snapshot/probes"
 OUT = "/cloche/out/control.jsonl"
-PROGRAM_S = 15.0
-MARK_S = 5.0
+PROGRAM_S = 40.0
+MARK_S = 30.0
 
 
 def say(name: str, *, through: bool, cause: str, detail: str) -> None:

@@ -5,7 +5,7 @@ import os
 GROUP = "resources"
 EXPECT = "throttled"
 WHY = "A cell gets its share of the processors and leaves the others theirs."
-SETTINGS = {"cpus": 0.1}
+SETTINGS = {"cpus": 0.05}
 NEIGHBOUR = True
 
 WORKERS, SECONDS = 4, 1.0
