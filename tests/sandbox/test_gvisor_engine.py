@@ -50,7 +50,7 @@ def helpers(engine: ScriptedEngine, *names: str) -> list[int]:
 
 
 def cgroups(engine: ScriptedEngine) -> list[Path]:
-    return [path for path in Path("/sys/fs/cgroup").glob(f"*/cloche-{engine.root.name}/*") if path.is_dir()]
+    return [*Path("/sys/fs/cgroup").glob(f"*/cloche-{engine.root.name}")]
 
 
 def left(engine: ScriptedEngine) -> list[str]:
