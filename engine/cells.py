@@ -20,7 +20,7 @@ from engine.errors import CellLost
 from engine.images import Images
 from engine.run.store import RunStore
 from engine.sandbox.launch import Wish
-from engine.sandbox.pool import borrowed_cell, candidates, fill, is_waiting
+from engine.sandbox.pool import borrowed_cell, candidates, fill, idle_cells
 from engine.sandbox.probed import probe_first
 from engine.sandbox.service import Sandbox
 
@@ -86,7 +86,7 @@ class Cells:
 
     def _waits(self, kind: Kind) -> bool:
         return any(
-            is_waiting(self.sandbox, wish)
+            idle_cells(self.sandbox, wish)
             for wish in candidates(self.sandbox, image_id=self.image_id, kind=kind, deadline_s=self._deadline_s(kind))
         )
 

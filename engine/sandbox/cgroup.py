@@ -120,6 +120,14 @@ class Cgroup:
             cpus=None if quota_us <= 0 else quota_us / int(self._text("cpu", "cpu.cfs_period_us")),
         )
 
+    def memory_now(self) -> int:
+        """Bytes that the kernel counts for it now, page cache included.
+
+        Raises:
+            OSError: the container is gone.
+        """
+        return int(self._text("", "memory.current") if self.unified else self._text("memory", "memory.usage_in_bytes"))
+
     def sample(self) -> Counters | None:
         """The counters now; None when the container is gone."""
         try:

@@ -27,7 +27,7 @@ from engine.files import lock, make_directory, sha256_hex
 from engine.sandbox import probed, remains, tally, uids
 from engine.sandbox.cell import JOB_WAIT_S, Cell, in_thread
 from engine.sandbox.launch import Launch, Wish
-from engine.sandbox.place import IDLE, Intent, Place, boot_id, cells_directory, intent_of, owned, read_idle
+from engine.sandbox.place import IDLE, Idle, Intent, Place, boot_id, cells_directory, intent_of, owned, read_idle
 from engine.sandbox.policy import CellPolicy, Kind
 
 if TYPE_CHECKING:
@@ -163,13 +163,13 @@ def take(sandbox: Sandbox, wish: Wish) -> Launch | None:
     return None
 
 
-def is_waiting(sandbox: Sandbox, wish: Wish) -> bool:
-    """True when `take` would find a cell at this moment."""
+def idle_cells(sandbox: Sandbox, wish: Wish) -> list[Idle]:
+    """The cells that `take` would find at this moment, the one that has waited longest first."""
     if sandbox.settings.warm_cells == 0 or wish.kind not in KINDS:
-        return False
+        return []
     key, latest = key_of(sandbox, wish), sandbox.clock.now() + timedelta(seconds=MARGIN_S)
-    idle = map(read_idle, _idle_places(sandbox.settings.home))
-    return any(one is not None and one.key == key and one.until >= latest for one in idle)
+    found = map(read_idle, _idle_places(sandbox.settings.home))
+    return [idle for idle in found if idle is not None and idle.key == key and idle.until >= latest]
 
 
 def _idle_places(home: Path) -> list[Path]:

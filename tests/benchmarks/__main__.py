@@ -15,13 +15,23 @@ from pathlib import Path
 
 import structlog
 
-from tests.benchmarks import journal_size, kills, one_shot, packages, recorded_call, replayed, startup, waiting
+from tests.benchmarks import (
+    journal_size,
+    kills,
+    one_shot,
+    packages,
+    recorded_call,
+    replayed,
+    startup,
+    waiting,
+    waiting_cells,
+)
 from tests.benchmarks.figures import SLACK, Figure, outside
 from tests.benchmarks.house import published, scratch
 from tests.benchmarks.peers import process
 from tests.benchmarks.peers.subjects import open_subjects
 
-GROUPS = ("one-shot", "call", "replay", "resume", "journal", "waiting", "kills", "validate", "list", "start")
+GROUPS = ("one-shot", "cells", "call", "replay", "resume", "journal", "waiting", "kills", "validate", "list", "start")
 WITH_PEERS = frozenset({"call", "replay", "kills"})
 WITHOUT_APP = frozenset({"validate", "list", "start"})
 
@@ -78,6 +88,7 @@ def _measures(stack: ExitStack, root: Path, groups: set[str], rounds: int) -> di
     peers = stack.enter_context(open_subjects(root / "peers")) if with_peers and {"call", "replay"} & groups else []
     return measures | {
         "one-shot": partial(one_shot.measure, app, root=root, rounds=rounds),
+        "cells": partial(waiting_cells.measure, app, root=root, rounds=2 * rounds),
         "call": partial(recorded_call.measure, app, root=root, rounds=_share(rounds, 3), peers=peers),
         "replay": partial(replayed.measure, app, rounds=_share(rounds, 3), peers=peers),
         "resume": partial(replayed.measure_resume, app, rounds=rounds),

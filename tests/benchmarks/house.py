@@ -26,6 +26,7 @@ CALLS = "bench_calls"
 REPLAYED = "bench_replayed"
 MIXED = "bench_mixed"
 EFFECTS = "bench_effects"
+STAYING = "bench_staying"
 
 BODIES = {
     CALLS: "for _ in range(int(task)):\n        now()",
@@ -34,6 +35,7 @@ BODIES = {
         'for number in range(int(task)):\n        with phase("round"):\n            now()\n            random()\n'
         '            emit({"number": number})\n        glob("*.none")'
     ),
+    STAYING: 'while task == "stay":\n        pass',
     EFFECTS: "for number in range(int(task)):\n        emit(number)",
 }
 """What each package does with the number that is its task, before it gives that back."""

@@ -57,6 +57,19 @@ def drive_once(app: App, snapshot: PinnedSnapshot, task: str = "x") -> None:
     anyio.run(partial(_drive, app, new_run(app, snapshot, task), snapshot.path))
 
 
+def drive_app(app: App, snapshot: PinnedSnapshot, task: str = "x") -> None:
+    """The same with a cell as the application gets it: one that waits, if there is one."""
+    anyio.run(_drive_app, app, snapshot, task)
+
+
+async def _drive_app(app: App, snapshot: PinnedSnapshot, task: str) -> None:
+    await app.cells.ready("run")
+    handlers = open_handlers(clock=app.clock, model=None)
+    run, gone = new_run(app, snapshot, task), app.cells.prove_gone
+    view = await drive(run, snapshot=snapshot.path, cells=app.cells.run_cell, handlers=handlers, prove_gone=gone)
+    assert view.status is Status.COMPLETED, view
+
+
 def new_run(app: App, snapshot: PinnedSnapshot, task: str) -> Run:
     """A run that nobody executes yet."""
     assert snapshot.revision is not None
