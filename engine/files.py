@@ -116,14 +116,18 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = 
             reached("file.durable")
 
 
-def make_directory(path: Path, *, mode: int = 0o700) -> Path:
-    """Create a directory and its parents with `mode`, durable; an existing one is left as it is."""
+def make_directory(path: Path, *, mode: int = 0o700, durable: bool = True) -> Path:
+    """Create a directory and its parents with `mode`; an existing one is left as it is.
+
+    `durable=False` leaves the fsyncs out, for what does not outlive a boot.
+    """
     with storage(path):
         # Path.mkdir(parents=True) would give the parents the default mode
         for folder in (*reversed(path.parents), path):
             if not folder.is_dir():
                 folder.mkdir(mode=mode, exist_ok=True)
-                fsync_directory(folder.parent)
+                if durable:
+                    fsync_directory(folder.parent)
     return path
 
 

@@ -50,7 +50,9 @@ SPIN_S = 500e-6
 """So long after a reply the loop only yields the processor: the shortest sleep takes as long as a whole answer."""
 
 HOT_S, HOT_STEP_S = 1e-3, 50e-6
-IDLE_S, IDLE_MOST_S = 0.001, 0.02
+IDLE_S, IDLE_MOST_S, IDLE_SHARE = 0.001, 0.02, 0.02
+"""Where nothing is near, the next look is a fiftieth of the time waited so far away, within these bounds."""
+
 YIELD_S = 0.002
 """Frames that are there already are given without letting anything else run for so long."""
 
@@ -250,9 +252,9 @@ class Cell:
             CellLost: the container is gone without a last word, or the last word was given before; `finish` tells why.
             ExchangeError: the cell broke the exchange; it will be destroyed.
         """
-        until = time.perf_counter() + seconds
+        since = time.perf_counter()
+        until = since + seconds
         await self._let_others_run()
-        idle_s = IDLE_S
         while True:
             assert self._watch is not None
             gone = self._watch.gone.is_set()  # asked before the files: what was written before the end is still read
@@ -270,11 +272,12 @@ class Cell:
                 continue
             if now >= until:
                 return None
-            idle_s = min(idle_s, until - now)
+            idle_s = min(max(IDLE_S, (now - since) * IDLE_SHARE), IDLE_MOST_S, until - now)
             self._answered = anyio.Event()
             with anyio.move_on_after(idle_s):
                 await self._answered.wait()
-            idle_s = IDLE_S if self._answered.is_set() else min(idle_s * 1.05, IDLE_MOST_S)
+            if self._answered.is_set():
+                since = time.perf_counter()
 
     async def _let_others_run(self) -> None:
         """A program that never pauses must not keep the loop from everything else, nor pay for it with every frame."""

@@ -68,7 +68,7 @@ class HostLink:
 
     def _lay_out(self) -> None:
         for path, mode in ((self.inbox, 0o755), (self.outbox, 0o750), (self._parts, 0o750)):
-            make_directory(path)
+            make_directory(path, durable=False)
             os.chown(path, -1, self._group)
             path.chmod(mode)
         make_bell(self.outbox / BELL, group=self._group)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -30,11 +29,12 @@ if TYPE_CHECKING:
     from engine.sandbox.service import Sandbox
 
 WORKERS = 2
-HAND_OVER_AFTER_S = 0.3
-"""A command that goes on for longer does its own work; a shorter one is not slowed by it."""
+AT_ONCE_S, LATER_S = 0.01, 0.3
+"""Work begins when a job's result is in hand, since both want the same processors: `AT_ONCE_S` after a cell was used, and no later
+than `LATER_S` after it was taken, when the job takes longer. A command does nothing before `LATER_S`: a short one hands all over."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Work:
     due: float
     do: Callable[[], Any]
@@ -48,8 +48,8 @@ class Keeper:
     def __init__(self, sandbox: Sandbox, *, handing_over: bool = False) -> None:
         self._sandbox = sandbox
         self._handing_over = handing_over
-        self._delay_s = HAND_OVER_AFTER_S if handing_over else 0.0
-        self._queue: deque[_Work] = deque()
+        self._delay_s = LATER_S if handing_over else AT_ONCE_S
+        self._queue: list[_Work] = []
         self._changed = threading.Condition()
         self._threads: list[threading.Thread] = []
         self._busy = 0
@@ -57,19 +57,23 @@ class Keeper:
         self._counts: dict[str, int] = {}
 
     def remove(self, remove: Callable[[], object], *, leave: Callable[[], object]) -> None:
-        """Remove what is left of a used cell; or leave it to the reaper, when this process ends before."""
-        self._add(_Work(time.monotonic() + self._delay_s, remove, leave))
+        """Remove what is left of a used cell; or leave it to the reaper, when this process ends before. Pending work is due too."""
+        due = time.monotonic() + self._delay_s
+        with self._changed:
+            for work in self._queue:
+                work.due = min(work.due, due)
+        self._add(_Work(due, remove, leave), first=True)
 
     def refill(self, wish: Wish) -> None:
         """Bring the pool to its size with cells for jobs like this one."""
         with self._changed:
             pending = sum(work.wish is not None for work in self._queue)
         if pending < WORKERS:
-            self._add(_Work(time.monotonic() + self._delay_s, partial(self._fill, wish), wish=wish))
+            self._add(_Work(time.monotonic() + LATER_S, partial(self._fill, wish), wish=wish))
 
     def reap(self) -> None:
         """End what has no owner."""
-        self._add(_Work(time.monotonic() + self._delay_s, self._sandbox.reap))
+        self._add(_Work(time.monotonic() + LATER_S, self._sandbox.reap))
 
     def count(self, **counts: int) -> None:
         """Add to the tally of the home, soon."""
@@ -78,8 +82,11 @@ class Keeper:
                 self._counts[name] = self._counts.get(name, 0) + count
 
     def settle(self) -> None:
-        """Return when there is nothing to do any more."""
+        """Have everything done now, and return then."""
         with self._changed:
+            for work in self._queue:
+                work.due = 0.0
+            self._changed.notify_all()
             self._changed.wait_for(lambda: not self._queue and not self._busy)
 
     def close(self) -> None:
@@ -99,14 +106,14 @@ class Keeper:
         if left:
             hand_over(self._sandbox.settings.home, sorted({work.wish.kind for work in left if work.wish is not None}))
 
-    def _add(self, work: _Work) -> None:
+    def _add(self, work: _Work, *, first: bool = False) -> None:
         with self._changed:
-            self._queue.append(work)
+            self._queue.insert(0 if first else len(self._queue), work)
             if len(self._threads) < min(WORKERS, len(self._queue) + self._busy):
                 thread = threading.Thread(target=self._run, name="keeper", daemon=True)
                 self._threads.append(thread)
                 thread.start()
-            self._changed.notify()
+            self._changed.notify_all()
 
     def _run(self) -> None:
         while (work := self._next()) is not None:
@@ -124,16 +131,17 @@ class Keeper:
     def _next(self) -> _Work | None:
         """The next work that is due; None when it is over."""
         with self._changed:
-            while True:
+            while self._queue or not self._closing:
                 wait_s = None
                 if self._queue:
-                    wait_s = 0.0 if self._closing else self._queue[0].due - time.monotonic()
+                    soonest = min(self._queue, key=lambda work: work.due)
+                    wait_s = 0.0 if self._closing else soonest.due - time.monotonic()
                     if wait_s <= 0:
+                        self._queue.remove(soonest)
                         self._busy += 1
-                        return self._queue.popleft()
-                elif self._closing:
-                    return None
+                        return soonest
                 self._changed.wait(wait_s)
+        return None
 
     def _fill(self, wish: Wish) -> None:
         anyio.run(pool.fill, self._sandbox, wish)

@@ -69,7 +69,7 @@ class Idle(BaseModel):
 
 def cells_directory(home: Path) -> Path:
     """Created, 0700, when absent."""
-    return make_directory(home / "cells")
+    return make_directory(home / "cells", durable=False)
 
 
 def container_name(cell_id: str) -> str:
@@ -99,7 +99,7 @@ class Place:
         """
         cells = cells_directory(home)
         aside, path = cells / f".{intent.cell}", cells / intent.cell
-        make_directory(aside)
+        make_directory(aside, durable=False)
         with storage(path):
             descriptor = os.open(aside / RECORD, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -6,12 +6,12 @@ tries what the worker must not be able to do. Both happen before any untrusted c
 
 from __future__ import annotations
 
+import _socket as socket  # `socket` itself takes 2.5 ms of every start
 import errno
 import hashlib
 import json
 import os
 import resource
-import socket
 import sys
 from collections.abc import Callable
 from typing import Any
