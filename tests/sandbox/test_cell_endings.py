@@ -286,7 +286,7 @@ async def test_directories_without_a_container_are_swept(sandbox: Sandbox) -> No
 
 
 async def test_the_intent_is_written_and_owned_before_the_job_and_never_mounted(
-    sandbox: Sandbox, engine: Engine, image_id: str
+    sandbox: Sandbox, engine: Engine, image_id: str, runtime: Runtime
 ) -> None:
     async with open_cell(
         sandbox, image_id=image_id, kind="gate", deadline_s=5, run_id="20261130T000000Z-00000000", generation=4
@@ -297,7 +297,8 @@ async def test_the_intent_is_written_and_owned_before_the_job_and_never_mounted(
     assert (intent["kind"], intent["run_id"], intent["generation"]) == ("gate", "20261130T000000Z-00000000", 4)
     assert intent["container"] == inspected["Name"].lstrip("/") == f"cloche-{cell.cell_id}"
     mounted = {str(Path(mount["Source"]).relative_to(place)) for mount in inspected["Mounts"]}
-    assert mounted == {"in", "out", "out/000001.seg", "out/000002.seg"}
+    bell = {"out/bell"} if (await sandbox.fitting_policy("gate", runtime)).bell else set()
+    assert mounted == {"in", "out", "out/000001.seg", "out/000002.seg"} | bell
     labels = inspected["Config"]["Labels"]
     assert labels["io.cloche.home"] == sandbox.home_id
     assert labels["io.cloche.boot"] == Path("/proc/sys/kernel/random/boot_id").read_text().strip()

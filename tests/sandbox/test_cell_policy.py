@@ -73,7 +73,7 @@ WEAKER: dict[str, Weaken] = {
 async def test_a_container_without_one_protection_is_refused(
     sandbox: Sandbox, image_id: str, name: str, runtime: Runtime
 ) -> None:
-    full = sandbox.policy("run", runtime)
+    full = await sandbox.fitting_policy("run", runtime)
     weaker = WEAKER[name](full)
     assert weaker != full
     with pytest.raises((PolicyMismatch, AttestationFailed)):
@@ -132,7 +132,7 @@ SHOWN_WHERE = {
 async def test_a_missing_protection_is_seen_from_inside_or_in_the_cgroup_although_the_engine_claims_it(
     sandbox: Sandbox, image_id: str, name: str, runtime: Runtime
 ) -> None:
-    full = sandbox.policy("run", runtime)
+    full = await sandbox.fitting_policy("run", runtime)
     weaker = WEAKER[name](full)
     try:
         async with open_cell(sandbox, image_id=image_id, kind="run", deadline_s=5, policy=weaker) as cell:
@@ -152,7 +152,7 @@ async def test_a_missing_protection_is_seen_from_inside_or_in_the_cgroup_althoug
 
 async def test_the_full_policy_is_in_force(sandbox: Sandbox, engine: Engine, image_id: str, runtime: Runtime) -> None:
     async with open_cell(sandbox, image_id=image_id, kind="run", deadline_s=5) as cell:
-        full = sandbox.policy("run", runtime)
+        full = await sandbox.fitting_policy("run", runtime)
         assert cell.policy_digest == full.digest
         assert attest.differences(cell.attestation, full, uid=cell.uid) == ()
         assert cell.limits_in_force is not None
