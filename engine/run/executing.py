@@ -17,7 +17,7 @@ from cloche_guest import codec
 
 from engine import log
 from engine.run import answers
-from engine.run.blobs import text_of
+from engine.run.blobs import INLINE_BYTES, text_of
 from engine.run.calls import CallFailed as CallFailure
 from engine.run.calls import CallHandler, CallKey, CallRequest, CallResult, Effects, Kind, RunContext
 from engine.run.claim import Recorder
@@ -58,8 +58,15 @@ class Execution:
     task: asyncio.Task[CallResult] | None
 
 
+class RecordFull(Exception):
+    """A large outcome that the record has no room for; it was not recorded."""
+
+
 class Calls:
-    """The executions of one claimed run. `running` maps the `s` of each `call.started` to it."""
+    """The executions of one claimed run. `running` maps the `s` of each `call.started` to it.
+
+    `full` is set when an outcome was left out because the record has no room for it: the run can only end.
+    """
 
     def __init__(
         self,
@@ -76,6 +83,7 @@ class Calls:
         self._context = context
         self._bounds = bounds
         self._ended: deque[int] = deque()
+        self.full: Ending | None = None
         self._blob_bytes = recorder.run.blobs.size()
 
     @property
@@ -113,7 +121,7 @@ class Calls:
         if counted and history.executions >= (cap := history.cap(self._run.spec.cap)):
             return Ending(Status.CAPPED, "capped", f"the run made {cap} executions, its cap")
         raw = text_of(call.encoded)
-        if self._recorder.size + self._blob_bytes + len(raw) > self._bounds.record_bytes:
+        if not self._has_space(raw):
             return _record_full(self._bounds.record_bytes)
         kind: Kind = handler.kind if handler is not None else ""
         seq = self._start(call, key, self._keep(call.encoded, raw), kind=kind, counted=counted)
@@ -133,8 +141,8 @@ class Calls:
         recorded = []
         while self._ended:
             execution = self.running.pop(self._ended.popleft(), None)
-            if execution is not None and execution.task is not None:
-                await self._record_outcome(execution.seq, execution.task)
+            task = None if execution is None else execution.task
+            if execution is not None and task is not None and await self._record_outcome(execution.seq, task):
                 recorded.append(execution.seq)
         return recorded
 
@@ -240,13 +248,18 @@ class Calls:
         (line,) = self._recorder.record(started)
         return line.seq
 
-    async def _record_outcome(self, seq: int, performed: Awaitable[CallResult]) -> None:
+    async def _record_outcome(self, seq: int, performed: Awaitable[CallResult]) -> bool:
+        """False when it was left out; the record then tells no more of the call than when this process had died."""
         fn = self._recorder.history.records[seq].key.fn
         try:
             outcome: CallCompleted | CallFailed = self._completed(fn, seq, await performed)
         except CallFailure as failure:
             outcome = _failed(seq, failure)
+        except RecordFull:
+            self.full = _record_full(self._bounds.record_bytes)
+            return False
         self._recorder.record(outcome)
+        return True
 
     def _completed(self, fn: str, of: int, result: CallResult) -> CallCompleted:
         try:
@@ -258,7 +271,13 @@ class Calls:
         if len(raw) > self._bounds.value_bytes:
             problem = f"{fn}() gave {len(raw):,} bytes; a value has at most {self._bounds.value_bytes:,}"
             return CallCompleted(of=of, unencodable=problem, facts=result.facts)
+        # Many end at once, each as large as a value may be. A small one, a model's reply, is kept: it may have cost something.
+        if len(raw) > INLINE_BYTES and self.effects(fn) is Effects.NONE and not self._has_space(raw):
+            raise RecordFull
         return CallCompleted(of=of, **self._keep(encoded, raw).named("result", "blob"), facts=result.facts)
+
+    def _has_space(self, raw: bytes) -> bool:
+        return self._recorder.size + self._blob_bytes + len(raw) <= self._bounds.record_bytes
 
     def _keep(self, encoded: Any, raw: bytes) -> Stored:
         stored = self._run.keep(encoded, raw=raw)

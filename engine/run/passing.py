@@ -335,6 +335,7 @@ class Pass:
             return
         self._wait_for(call.number, begun)
         record = self._recorder.history.records[begun]
+        self.stop = self.stop or self._calls.full
         if record.outcome is not None:
             self._delivery.ready(call.number, record.ended_seq)
 
@@ -359,6 +360,7 @@ class Pass:
         if self._calls.running:
             for seq in await self._calls.collect():
                 self._is_ready(seq)
+        self.stop = self.stop or self._calls.full
         while self._queued and self.stop is None and self._calls.has_room:
             await self._begin(*self._queued.popleft())
         if self.stop is None and (number := self._delivery.next()) is not None:
@@ -409,7 +411,11 @@ class Pass:
             async with asyncio.timeout(DRAIN_S / 4 if self.stop is CANCELLED else DRAIN_S):
                 if self.stop is None:
                     await self._cell.cancel("waiting")
-                elif self.stop in (CANCELLED, DEADLINE):  # it was told of any other end at the call that made it
+                elif self.stop in (
+                    CANCELLED,
+                    DEADLINE,
+                    self._calls.full,
+                ):  # it was told of any other end at the call that made it
                     await self._cell.cancel(self.stop.reason)
                 frame = await self._cell.receive()
                 while not isinstance(frame, End):

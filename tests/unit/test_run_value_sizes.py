@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import resource
 from collections.abc import Generator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from cloche_guest import codec
 
 from engine.run.blobs import INLINE_BYTES, BlobStore
-from engine.run.calls import CallKey
+from engine.run.calls import CallKey, CallRequest
 from engine.run.claim import claimed
 from engine.run.events import LINE_BYTES, CallCompleted, CallStarted
 from engine.run.folder import Run
@@ -20,7 +21,7 @@ from engine.run.handover import run_started
 from engine.run.lifecycle import TaskTooLarge
 from engine.run.projection import result_of, view_of
 from engine.run.status import Status
-from tests.helpers.cells import Answers, CallError, ScriptedCells, Step, ask
+from tests.helpers.cells import Answers, CallError, ScriptedCells, Step, Still, ask, begin
 from tests.helpers.exact import same
 from tests.helpers.runs import Bench
 
@@ -132,9 +133,35 @@ def test_the_record_of_a_run_is_bounded_by_bytes_and_the_bound_can_be_raised(ben
     assert (view.status, view.reason) == (Status.FAILED, "limit:record")
     done = len(answers.executed)
     assert 3 <= done <= 5
+    assert run.journal_path.stat().st_size + run.blobs.size() <= 4 * MIB
     view = bench.drive(run, cells, {"large": answers}, limits=Limits(record_bytes=64 * MIB))
     assert view.status is Status.COMPLETED
-    assert len(answers.executed) == 8
+    assert len(answers.executed) == 8 + 1, "the one for which there was no room is executed again"
+
+
+@pytest.mark.parametrize("instant", [False, True], ids=["executed", "instant"])
+def test_calls_that_end_at_once_do_not_carry_the_record_past_its_bound_together(bench: Bench, instant: bool) -> None:
+    everybody, all_begun = 16, asyncio.Event()
+
+    def program() -> Playing:
+        for number in range(everybody):
+            yield begin("large", scope=f"/parallel@workflow.main[1.{number + 1}]", k=number)
+        for _ in range(everybody):
+            yield Still()
+
+    async def together(request: CallRequest) -> str:
+        if len(answers.executed) == everybody:
+            all_begun.set()
+        await (asyncio.sleep(0) if instant else all_begun.wait())
+        return f"{request.args['k']:02}" + "x" * MIB
+
+    answers = Answers(together, instant=instant)
+    run, cells = bench.create(), ScriptedCells([program])
+    view = bench.drive(run, cells, {"large": answers}, limits=Limits(record_bytes=4 * MIB))
+    assert (view.status, view.reason) == (Status.FAILED, "limit:record")
+    assert 3 * MIB < run.journal_path.stat().st_size + run.blobs.size() <= 4 * MIB
+    view = bench.drive(run, cells, {"large": answers}, limits=Limits(record_bytes=64 * MIB))
+    assert view.status is Status.COMPLETED
 
 
 def test_odd_values_pass_through_a_whole_run(bench: Bench) -> None:
