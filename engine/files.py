@@ -13,7 +13,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from engine.errors import Conflict, EngineFailure, StorageFull
@@ -132,15 +132,19 @@ def make_directory(path: Path, *, mode: int = 0o700, durable: bool = True) -> Pa
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a tree, also one whose directories were made unwritable; never follows links. Absent is fine."""
+    """Remove a tree, also one whose directories were made unwritable; never follows links.
+
+    What is absent is fine, also what somebody else removes meanwhile.
+    """
 
     def unlock(function: object, name: str, _error: object) -> None:
-        os.chmod(Path(name).parent, 0o700)  # noqa: PTH101
-        if os.path.isdir(name) and not os.path.islink(name):  # noqa: PTH112, PTH114
-            os.chmod(name, 0o700)  # noqa: PTH101
-            shutil.rmtree(name)
-        else:
-            os.unlink(name)  # noqa: PTH108
+        with suppress(FileNotFoundError):
+            os.chmod(Path(name).parent, 0o700)  # noqa: PTH101
+            if os.path.isdir(name) and not os.path.islink(name):  # noqa: PTH112, PTH114
+                os.chmod(name, 0o700)  # noqa: PTH101
+                shutil.rmtree(name)
+            else:
+                os.unlink(name)  # noqa: PTH108
 
     if os.path.lexists(path):
         shutil.rmtree(path, onerror=unlock)

@@ -12,6 +12,8 @@ import fcntl
 import os
 import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
@@ -177,6 +179,28 @@ def _lock_idle(descriptor: int, path: Path) -> None:
         else:
             return
     raise BlockingIOError
+
+
+@contextmanager
+def unowned(path: Path) -> Iterator[bool]:
+    """True, with the lock held for the block, for a directory that nobody owns; False for one that somebody owns or removes.
+
+    The record is never created: in a directory that its owner is removing a new one would be nobody's.
+    """
+    try:
+        descriptor = os.open(path / RECORD, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        yield False
+        return
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield os.fstat(descriptor).st_nlink > 0
+    finally:
+        os.close(descriptor)
 
 
 def owned(path: Path) -> bool:

@@ -7,23 +7,23 @@ process that carries the container's id, and the uid is free again. Other homes'
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from engine import ids, log
 from engine.errors import SandboxError
-from engine.files import Locked, lock, remove_tree
+from engine.files import remove_tree
 from engine.sandbox import labels, remains, uids
 from engine.sandbox.docker import Container
-from engine.sandbox.place import IDLE, RECORD, cells_directory, container_of, intent_of, owned
+from engine.sandbox.place import IDLE, RECORD, cells_directory, container_of, intent_of, owned, unowned
 
 if TYPE_CHECKING:
     from engine.sandbox.service import Sandbox
 
 NEW_S = 60.0
-"""A directory without a readable record may be one that is just being made; older ones are not."""
+"""A directory without a record, or aside, may be one that is just being made or removed; older ones are not."""
 
 
 @dataclass(frozen=True)
@@ -111,13 +111,9 @@ def _reap_container(sandbox: Sandbox, container: Container, *, idle: bool) -> Re
     waits = known and _waits(sandbox, container, path)
     if waits and not idle:
         return None
-    with ExitStack() as held:
-        if known:
-            try:
-                held.enter_context(lock(path / RECORD, wait=False))
-            except Locked:
-                if not expired:
-                    return None
+    with _unowned(sandbox, path) if known else nullcontext(True) as is_free:
+        if not is_free and not expired:
+            return None
         why: Literal["owner_dead", "expired", "idle"] = "idle" if waits else "expired" if expired else "owner_dead"
         try:
             sandbox.engine.destroy(container.id)
@@ -132,22 +128,34 @@ def _reap_container(sandbox: Sandbox, container: Container, *, idle: bool) -> Re
 
 
 def _reap_directory(sandbox: Sandbox, path: Path) -> Reaped | None:
-    """Remove a directory that no process owns and no container belongs to; a very young one may be in the making."""
-    age_s = sandbox.clock.now().timestamp() - path.stat().st_mtime
-    if not (path / RECORD).exists() and age_s < NEW_S:
+    """Remove a directory that no process owns and no container belongs to; a very young one may be in the making, or going."""
+    if path.name.startswith(".") and _is_young(sandbox, path):
         return None
     identity, intent = container_of(path), intent_of(path)
-    try:
-        with lock(path / RECORD, wait=False):
+    with _unowned(sandbox, path) as is_free:
+        if not is_free:
+            return None
+        try:
             remains.end(identity)
             if intent is not None:
                 uids.clear(intent.uid, intent.cell)
-            remove_tree(path)
-    except Locked:
-        return None
-    except SandboxError as error:
-        return Reaped(path.name, identity, "leftover_directory", error.message)
+        except SandboxError as error:
+            return Reaped(path.name, identity, "leftover_directory", error.message)
+        remove_tree(path)
     return Reaped(path.name, "", "leftover_directory")
+
+
+def _unowned(sandbox: Sandbox, path: Path) -> AbstractContextManager[bool]:
+    """As `place.unowned`. What has no record for so long that nobody makes or removes it any more has no owner either."""
+    return unowned(path) if (path / RECORD).exists() else nullcontext(not _is_young(sandbox, path))
+
+
+def _is_young(sandbox: Sandbox, path: Path) -> bool:
+    """Also true for one that is gone."""
+    try:
+        return sandbox.clock.now().timestamp() - path.stat().st_mtime < NEW_S
+    except FileNotFoundError:
+        return True
 
 
 def _containers(sandbox: Sandbox) -> tuple[Container, ...]:
