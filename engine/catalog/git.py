@@ -48,6 +48,9 @@ _FULL_DISK = ("No space left on device", "Disk quota exceeded", "Out of diskspac
 
 _TEMPORARY = Path(tempfile.gettempdir())
 
+_EMPTY = Path(__file__).with_name("empty_repository")
+"""The least that git takes for a repository; it has no configuration, and git writes nothing into it."""
+
 _NEARLY_FULL_BYTES = 1024 * 1024
 
 _CONFIG = b"[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n"
@@ -195,14 +198,26 @@ def write_index(index: Path, objects: Path, revision: str) -> None:
 
 
 def _git_in(objects: Path | Sequence[Path], argv: Sequence[str], *, stdin: bytes = b"", **extra: str) -> bytes:
-    """Run in an empty repository that sees one object directory, or several through `alternates`."""
-    with storage(_TEMPORARY):
-        aside = tempfile.TemporaryDirectory(prefix="cloche-git-")
-    with aside as name:
-        one = isinstance(objects, Path)
-        _lay_out(Path(name), head="refs/heads/none", borrows=() if isinstance(objects, Path) else objects)
-        borrowed = {"GIT_OBJECT_DIRECTORY": str(objects)} if one else {}
-        return _git(argv, env={"GIT_DIR": name, **borrowed, **extra}, stdin=stdin)
+    """Run in a repository that is empty, and part of this package, but for the object directories that it sees.
+
+    Nothing is made for it, so that a process that is killed leaves nothing behind.
+    """
+    seen = [objects] if isinstance(objects, Path) else list(objects)
+    borrowed = {}
+    if seen:
+        borrowed["GIT_OBJECT_DIRECTORY"] = str(seen[0])
+    if seen[1:]:
+        borrowed["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = ":".join(map(_quoted, seen[1:]))
+    return _git(argv, env={"GIT_DIR": str(_EMPTY), **borrowed, **extra}, stdin=stdin)
+
+
+def _quoted(path: Path) -> str:
+    """As git reads a path in a list of them, whatever stands in it."""
+    return '"' + "".join(c if (c.isascii() and c.isalnum()) or c in "/._-" else _octal(c) for c in str(path)) + '"'
+
+
+def _octal(character: str) -> str:
+    return "".join(f"\\{byte:03o}" for byte in os.fsencode(character))
 
 
 def _lay_out(git_dir: Path, *, head: str, borrows: Sequence[Path] = ()) -> None:

@@ -179,3 +179,30 @@ def test_a_machine_without_git_is_told_so(tmp_path: Path, monkeypatch: pytest.Mo
 def test_object_names_cannot_smuggle_a_second_question(said: Publisher) -> None:
     with pytest.raises(ValueError, match="line break"):
         git.blobs([git.objects_of(said.project("say"))], ["HEAD\nHEAD"])
+
+
+def test_several_object_directories_are_seen_whatever_their_paths_hold(tmp_path: Path) -> None:
+    directories, names = [], []
+    for folder in ("plain", 'a:b "c" \\d', "ä\nö"):
+        publisher = Publisher(tmp_path / folder)
+        published = publisher.put("say", body=f"return {len(folder)}")
+        directories.append(git.objects_of(publisher.catalog.project("say")))
+        names.append(f"{published.revision}:workflow.py")
+    found = git.blobs(directories, names)
+    assert None not in found
+    assert len(set(found)) == 3
+
+
+def test_reading_makes_no_file_that_a_killed_process_would_leave(
+    said: Publisher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "temporary"
+    place.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    before = place.stat().st_mtime_ns
+    head = said.catalog.head("say")
+    objects = git.objects_of(said.catalog.project("say"))
+    assert git.tree(objects, head)
+    assert git.commit(objects, head).tree_id
+    assert list(place.iterdir()) == []
+    assert place.stat().st_mtime_ns == before
