@@ -20,11 +20,9 @@ from cloche_guest.children import Reaper
 from cloche_guest.link import HostBroke, Reader, Received, Writer
 
 IDLE_MS = 20
-RUNG_IDLE_MS = 1000
-"""Where the host can ring, looking is only for what a lost ring would have told."""
-
-JOBLESS_MS = 80
-"""Where it cannot, a supervisor that has no job yet may wait for long: under gVisor looking every 20 ms costs 1.5 % of a core."""
+JOBLESS_MS, RUNG_JOBLESS_MS = 80, 1000
+"""A supervisor that has no job yet may wait for long: under gVisor looking every 20 ms costs 1.5 % of a core. Where the host can
+ring, looking is only for what a lost ring would have told."""
 
 SLEEP_S, SPIN_S = 0.0002, 0.001
 """Waiting for an answer sleeps first, since the host has two records to write, and then only yields the processor for a while:
@@ -117,10 +115,10 @@ class Control:
         """Have the next turn give these again: they came together with one that somebody waited for."""
         self._kept = frames
 
-    def turn(self, sources: Mapping[int, Source], *, due: bool = False, idle_ms: int = IDLE_MS) -> list[Received]:
+    def turn(self, sources: Mapping[int, Source], *, due: bool = False, jobless: bool = False) -> list[Received]:
         """Wait a little, serve what is ready; gives the host's frames but for those handled here (ack, cancel, rotate).
 
-        `due`: an answer of the host is expected now. `idle_ms`: how often to look when none is, where the host cannot ring.
+        `due`: an answer of the host is expected now. `jobless`: nothing is, and there is nothing here to look after either.
 
         Raises:
             Ended: cancelled, or past the deadline. HostBroke: the host broke the protocol. HostGone: it stopped reading.
@@ -134,7 +132,7 @@ class Control:
             self._due_since = now
         frames, self._kept = [*self._kept, *self._receive()], []
         free = self.writer.flush()
-        patience_ms = 0.0 if frames else self._patience_ms(now, free=free, idle_ms=idle_ms)
+        patience_ms = 0.0 if frames else self._patience_ms(now, free=free, jobless=jobless)
         woken = self._wait(sources if free else {}, patience_ms)
         if not free and self._finishing:
             self._let_host_read()
@@ -142,12 +140,13 @@ class Control:
             self.reaper.collect()
         return frames
 
-    def _patience_ms(self, now: float, *, free: bool, idle_ms: int) -> float:
+    def _patience_ms(self, now: float, *, free: bool, jobless: bool) -> float:
         until_deadline = max(0.0, (self.deadline - now) * 1000)
         if not free:
             return min(1.0, until_deadline)
         if self._due_since is None:
-            return min(float(idle_ms if self._bell is None else RUNG_IDLE_MS), until_deadline)
+            idle_ms = IDLE_MS if not jobless else JOBLESS_MS if self._bell is None else RUNG_JOBLESS_MS
+            return min(float(idle_ms), until_deadline)
         waited = now - self._due_since
         if SLEEP_S <= waited < SPIN_S:
             return 0.0

@@ -276,7 +276,7 @@ class Run:
         for name, stream in self._streams.items():
             for piece in stream.tail():
                 self._send_piece(name, *piece)
-                self._control.turn({})
+                self._control.turn({}, due=True)
 
     def _usage(self) -> dict[str, Any]:
         usage: dict[str, Any] = {}

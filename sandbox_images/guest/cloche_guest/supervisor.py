@@ -21,7 +21,7 @@ if __name__ == "__main__":
 
 from cloche_guest import attest
 from cloche_guest.children import CHANNEL, Rights, run_to_end
-from cloche_guest.control import JOBLESS_MS, Control, Ended, HostGone, Paths
+from cloche_guest.control import Control, Ended, HostGone, Paths
 from cloche_guest.link import HostBroke
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _wait_for(
     quick_until = time.monotonic() + 1.0
     while time.monotonic() < until:
         due = not control.is_rung and time.monotonic() < quick_until
-        frames = control.turn({}, due=due, idle_ms=JOBLESS_MS)
+        frames = control.turn({}, due=due, jobless=True)
         for number, frame in enumerate(frames, 1):
             if frame["t"] == "part" and parts is not None:
                 parts[frame["id"]] = frame
