@@ -23,6 +23,7 @@ from tests.benchmarks import (
     recorded_call,
     replayed,
     startup,
+    throughput,
     waiting,
     waiting_cells,
 )
@@ -31,7 +32,20 @@ from tests.benchmarks.house import published, scratch
 from tests.benchmarks.peers import process
 from tests.benchmarks.peers.subjects import open_subjects
 
-GROUPS = ("one-shot", "cells", "call", "replay", "resume", "journal", "waiting", "kills", "validate", "list", "start")
+GROUPS = (
+    "one-shot",
+    "cells",
+    "throughput",
+    "call",
+    "replay",
+    "resume",
+    "journal",
+    "waiting",
+    "kills",
+    "validate",
+    "list",
+    "start",
+)
 WITH_PEERS = frozenset({"call", "replay", "kills"})
 WITHOUT_APP = frozenset({"validate", "list", "start"})
 
@@ -89,6 +103,7 @@ def _measures(stack: ExitStack, root: Path, groups: set[str], rounds: int) -> di
     return measures | {
         "one-shot": partial(one_shot.measure, app, root=root, rounds=rounds),
         "cells": partial(waiting_cells.measure, app, root=root, rounds=2 * rounds),
+        "throughput": partial(throughput.measure, app, root=root / "throughput", rounds=_share(rounds, 3)),
         "call": partial(recorded_call.measure, app, root=root, rounds=_share(rounds, 3), peers=peers),
         "replay": partial(replayed.measure, app, rounds=_share(rounds, 3), peers=peers),
         "resume": partial(replayed.measure_resume, app, rounds=rounds),

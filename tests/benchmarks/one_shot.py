@@ -120,7 +120,7 @@ def raw_engine(app: App, root: Path) -> Iterator[Any]:
     image_id = anyio.run(app.cells.ready)
     inbox, outbox = root / "raw" / "in", root / "raw" / "out"
     for path in (inbox, outbox):
-        path.mkdir(parents=True)
+        path.mkdir(parents=True, exist_ok=True)
     for path in outgoing_paths(outbox):
         path.touch()
     labels = {"io.cloche.home": app.sandbox.home_id}

@@ -170,7 +170,7 @@ def _cancelled(app: App) -> float:
 
     async def cancel() -> None:
         nonlocal took
-        while not (running := [view for view in app.views(limit=1)[0] if view.status is Status.RUNNING]):
+        while not (running := [view for view in app.views(limit=20)[0] if view.status is Status.RUNNING]):
             await anyio.sleep(0.05)
         await anyio.sleep(0.3)
         begun = time.perf_counter()
