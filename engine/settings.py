@@ -47,7 +47,7 @@ class Settings(BaseModel):
     record_bytes: int = Field(256 * MIB, ge=MIB, description="Journal and blobs of a run, all generations together.")
     cap: int = Field(40, ge=1, description="Executions of capped calls per run.")
     suspend_after_s: float = Field(120.0, gt=0, description="A run whose calls all take longer waits without a cell.")
-    warm_cells: int = Field(1, ge=0, le=16, description="Cells of a kind (run, gate) that wait started; 0: none.")
+    warm_cells: int = Field(1, ge=0, le=16, description="Runs, and gates, for which cells wait started; 0: none.")
     warm_idle_s: float = Field(600.0, ge=30, le=86400, description="A cell that waits ends by itself after this.")
     require_evidence: bool = Field(False, description="Refuse packages whose tests do not exercise the entry.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("warning", description="Level of log events.")

@@ -33,8 +33,8 @@ from engine.sandbox.policy import CellPolicy, Kind
 if TYPE_CHECKING:
     from engine.sandbox.service import Sandbox
 
-KINDS: tuple[Kind, ...] = ("run", "gate")
-"""Kinds of cells that may wait."""
+PER_JOB: dict[Kind, int] = {"run": 1, "gate": 2}
+"""Kinds of cells that may wait, and how many of them one job takes: a gate runs the tests, and again with the entry replaced."""
 
 MARGIN_S = 15.0
 """A cell that ends by itself within this is not handed out any more."""
@@ -144,7 +144,7 @@ def key_of(sandbox: Sandbox, wish: Wish) -> str:
 
 def take(sandbox: Sandbox, wish: Wish) -> Launch | None:
     """The oldest idle cell for this wish, owned and used up from here on; None when there is none."""
-    if sandbox.settings.warm_cells == 0 or wish.kind not in KINDS:
+    if sandbox.settings.warm_cells == 0 or wish.kind not in PER_JOB:
         return None
     key = key_of(sandbox, wish)
     latest = sandbox.clock.now() + timedelta(seconds=MARGIN_S)
@@ -165,7 +165,7 @@ def take(sandbox: Sandbox, wish: Wish) -> Launch | None:
 
 def idle_cells(sandbox: Sandbox, wish: Wish) -> list[Idle]:
     """The cells that `take` would find at this moment, the one that has waited longest first."""
-    if sandbox.settings.warm_cells == 0 or wish.kind not in KINDS:
+    if sandbox.settings.warm_cells == 0 or wish.kind not in PER_JOB:
         return []
     key, latest = key_of(sandbox, wish), sandbox.clock.now() + timedelta(seconds=MARGIN_S)
     found = map(read_idle, _idle_places(sandbox.settings.home))
@@ -217,7 +217,7 @@ def _reserve(sandbox: Sandbox, cell: Cell, idle: Wish) -> bool:
     place = make_directory(sandbox.settings.home / "pool")
     with lock(place / "fill.lock"):
         waiting = sum(intent.kind == idle.kind for intent in _waiting(sandbox.settings.home))
-        if waiting >= sandbox.settings.warm_cells or not _memory_left(sandbox, idle):
+        if waiting >= sandbox.settings.warm_cells * PER_JOB[idle.kind] or not _memory_left(sandbox, idle):
             return False
         cell.prepare()
     return True

@@ -16,6 +16,7 @@ from pathlib import Path
 import structlog
 
 from tests.benchmarks import (
+    commands,
     journal_size,
     kills,
     one_shot,
@@ -35,6 +36,7 @@ from tests.benchmarks.peers.subjects import open_subjects
 GROUPS = (
     "one-shot",
     "cells",
+    "commands",
     "throughput",
     "call",
     "replay",
@@ -103,6 +105,7 @@ def _measures(stack: ExitStack, root: Path, groups: set[str], rounds: int) -> di
     return measures | {
         "one-shot": partial(one_shot.measure, app, root=root, rounds=rounds),
         "cells": partial(waiting_cells.measure, app, root=root, rounds=2 * rounds),
+        "commands": partial(commands.measure, app, root=root, rounds=rounds),
         "throughput": partial(throughput.measure, app, root=root / "throughput", rounds=_share(rounds, 3)),
         "call": partial(recorded_call.measure, app, root=root, rounds=_share(rounds, 3), peers=peers),
         "replay": partial(replayed.measure, app, rounds=_share(rounds, 3), peers=peers),

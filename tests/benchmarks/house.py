@@ -83,9 +83,13 @@ def published(root: Path) -> Iterator[App]:
 
 def settings_of(home: Path, **environ: str) -> Settings:
     """Of such a home, for this process and others: runc, and nothing of the caller's environment but where the engine is."""
-    engine = os.environ.get("DOCKER_HOST", "")
-    given = {"CLOCHE_HOME": str(home), "CLOCHE_RUNTIME": "runc", "DOCKER_HOST": engine, "CLOCHE_WARM_CELLS": "0"}
-    return load({**given, **environ})
+    return load(environ_of(home, **environ))
+
+
+def environ_of(home: Path, **more: str) -> dict[str, str]:
+    """The environment of a process that is to have these settings, with cells that wait turned off unless `more` turns them on."""
+    kept = {name: os.environ[name] for name in ("PATH", "DOCKER_HOST", "HOME") if name in os.environ}
+    return {**kept, "CLOCHE_HOME": str(home), "CLOCHE_RUNTIME": "runc", "CLOCHE_WARM_CELLS": "0", **more}
 
 
 def _files(name: str) -> dict[str, str]:
