@@ -23,6 +23,7 @@ from tests.benchmarks.figures import Figure, Target, alone, compare
 from tests.benchmarks.house import STAYING, TRIVIAL, settings_of
 from tests.benchmarks.one_shot import BASELINE, drive_app, raw_engine
 from tests.benchmarks.rounds import Told, interleaved
+from tests.helpers.runtimes import GVISOR_HOST, gvisor_answers
 
 WARM, COLD = Target("ratio", 0.15), Target("ratio", 1.1)
 FIRST_LINE = Target("median", 0.005)
@@ -47,9 +48,9 @@ def first(task):
 
 
 @contextmanager
-def with_pool(app: App, *, size: int = 1) -> Iterator[App]:
-    """Another application on the same home, whose pool has so many places; no cell waits before and after."""
-    settings = settings_of(app.settings.home, CLOCHE_WARM_CELLS=str(size))
+def with_pool(app: App, **environ: str) -> Iterator[App]:
+    """Another application on the same home, with a pool; no cell waits before and after."""
+    settings = settings_of(app.settings.home, **{"CLOCHE_WARM_CELLS": "1", **environ})
     with open_app(settings) as warm:
         try:
             yield warm
@@ -65,7 +66,15 @@ def settle(app: App) -> None:
 
 
 def measure(app: App, *, root: Path, rounds: int) -> list[Figure]:
-    """All of them under runc."""
+    """Under runc; and what waiting costs under gVisor, where the tests' second engine answers."""
+    figures = _under_runc(app, root=root, rounds=rounds)
+    if gvisor_answers():
+        with with_pool(app, CLOCHE_RUNTIME="runsc", DOCKER_HOST=GVISOR_HOST) as warm:
+            figures += cells_alone(warm, root=root / "runsc", rounds=max(5, rounds // 3), first_line=None)
+    return figures
+
+
+def _under_runc(app: App, *, root: Path, rounds: int) -> list[Figure]:
     snapshot = app.snapshots.for_revision(*app.catalog.resolve(TRIVIAL))
     with raw_engine(app, root) as once, with_pool(app) as warm:
         anyio.run(warm.cells.ready)
