@@ -13,7 +13,7 @@ from anyio import to_thread
 from engine import proc
 from engine.errors import ClocheError, SandboxError
 from engine.images import Images
-from engine.sandbox.docker import RuntimeMissing
+from engine.sandbox.engine_errors import RuntimeMissing
 from engine.sandbox.service import Sandbox
 from engine.settings import Settings, tool_environment
 

@@ -15,7 +15,8 @@ from anyio import to_thread
 
 from engine.errors import UsageError
 from engine.files import make_directory, storage
-from engine.sandbox.docker import Engine, ImageMissing
+from engine.sandbox.docker import Engine
+from engine.sandbox.engine_errors import ImageMissing
 from sandbox_images import build, lockfile, store
 from sandbox_images.archive import BuiltImage
 from sandbox_images.guest_files import guest_digest, guest_root, guest_tree

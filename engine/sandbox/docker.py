@@ -1,8 +1,7 @@
 """The only place that speaks to the container engine (Docker API 1.41 and later, through the Docker SDK).
 
-Every call has a deadline, and what the SDK, its HTTP client and the engine say is translated here, most specific first.
-Blocking: async callers use threads. It kills and removes nothing that lacks Cloche's labels, and changes nothing of the
-engine's configuration.
+Every call has a deadline, and raises what `engine.sandbox.engine_errors` translates. Blocking: async callers use threads. It
+kills and removes nothing that lacks Cloche's labels, and changes nothing of the engine's configuration.
 """
 
 from __future__ import annotations
@@ -10,71 +9,30 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from engine.errors import EngineTimeout, SandboxError, SandboxUnavailable
+from engine.errors import EngineTimeout
 from engine.files import storage
 from engine.points import reached
 from engine.sandbox import freezer, labels
-
-if TYPE_CHECKING:
-    import docker.errors
+from engine.sandbox.engine_errors import (
+    ContainerGone,
+    EngineConnectionLost,
+    EngineRefused,
+    EngineTooOld,
+    ImageMissing,
+    NotOurs,
+    translated,
+)
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 OLDEST_API, NEWEST_API = (1, 41), (1, 47)
 KILL_WAIT_S = 10.0
 NOT_RUNNING = ("is not running", "can only kill running containers")  # Docker's words, Podman's
-
-
-class EngineUnreachable(SandboxUnavailable):
-    """Nothing answers at the engine's address, or it may not be used."""
-
-    code = "engine_unreachable"
-
-
-class EngineTooOld(SandboxUnavailable):
-    """The engine speaks an older API than the one whose answers we can compare."""
-
-    code = "engine_too_old"
-
-
-class EngineConnectionLost(SandboxError):
-    """The engine broke the connection during a call: it stopped or restarts."""
-
-    code = "engine_connection_lost"
-
-
-class EngineRefused(SandboxError):
-    """The engine answered with an error of its own."""
-
-    code = "engine_refused"
-
-
-class ImageMissing(SandboxUnavailable):
-    """The engine does not have the image that a cell was to be made of."""
-
-    code = "image_missing"
-
-
-class RuntimeMissing(SandboxUnavailable):
-    """The engine does not have the runtime that was asked for."""
-
-    code = "runtime_missing"
-
-
-class ContainerGone(SandboxError):
-    """The engine knows no such container."""
-
-    code = "container_gone"
-
-
-class NotOurs(SandboxError):
-    """A container without Cloche's labels was about to be killed or removed. It was left alone."""
-
-    code = "not_ours"
 
 
 @dataclass(frozen=True)
@@ -416,102 +374,12 @@ class Engine:
             )
         return version
 
-    @contextlib.contextmanager
-    def _translated(self, what: str, *, image: bool = False, timeout_s: float | None = None) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            told = self._told(error, what, image=image, timeout_s=timeout_s)
-            if told is None:
-                raise
-            raise told from error
-
-    def _told(self, error: Exception, what: str, *, image: bool, timeout_s: float | None) -> SandboxError | None:
-        """What the SDK, its HTTP client and the engine say, in our words; None for what is none of theirs."""
-        import docker.errors
-        import requests.exceptions
-        import urllib3.exceptions
-
-        match error:
-            case docker.errors.ImageNotFound():
-                return self._image_missing(error)
-            case docker.errors.NotFound():
-                if image or "No such image" in str(error):
-                    return self._image_missing(error)
-                return ContainerGone(f"the engine has no such container ({what}).")
-            case docker.errors.APIError():
-                return self._refused(what, error)
-            case requests.exceptions.Timeout() | urllib3.exceptions.TimeoutError() | TimeoutError():
-                return self._timeout(what, timeout_s)
-            case requests.exceptions.ConnectionError() | urllib3.exceptions.ProtocolError() | ConnectionError():
-                return self._connection(what, error, timeout_s)
-            case docker.errors.DockerException() | requests.exceptions.RequestException() | ValueError():
-                return EngineUnreachable(
-                    f"no container engine at {self.host}: {_clipped(error)}.", fix="Check the address in DOCKER_HOST."
-                )
-            case FileNotFoundError() | PermissionError():
-                return self._unreachable(error)
-        return None
-
-    def _timeout(self, what: str, timeout_s: float | None) -> EngineTimeout:
-        return EngineTimeout(
-            f"the engine at {self.host} gave no answer to `{what}` within {timeout_s or self.timeout_s:g} s.",
-            fix="Check that the engine is healthy, then run it again.",
-        )
-
-    def _connection(self, what: str, error: Exception, timeout_s: float | None) -> SandboxError:
-        import urllib3.exceptions
-
-        causes = list(_chain(error))
-        if any(isinstance(cause, (TimeoutError, urllib3.exceptions.TimeoutError)) for cause in causes):
-            return self._timeout(what, timeout_s)
-        if any(isinstance(cause, (FileNotFoundError, PermissionError, ConnectionRefusedError)) for cause in causes):
-            return self._unreachable(error)
-        if any(isinstance(cause, (ConnectionError, urllib3.exceptions.ProtocolError)) for cause in causes):
-            return EngineConnectionLost(
-                f"the engine at {self.host} broke the connection during `{what}`.",
-                fix="It stopped or restarts: wait until it answers, then run it again.",
-            )
-        return self._unreachable(error)
-
-    def _unreachable(self, error: Exception) -> EngineUnreachable:
-        if any(isinstance(cause, PermissionError) for cause in _chain(error)):
-            return EngineUnreachable(
-                f"the container engine at {self.host} may not be used by this user.",
-                fix="Add the user to the group that owns the socket, or run as root.",
-            )
-        return EngineUnreachable(
-            f"no container engine answers at {self.host}.", fix="Start Docker, or set DOCKER_HOST to where it listens."
-        )
-
-    def _refused(self, what: str, error: docker.errors.APIError) -> SandboxError:
-        told = str(error.explanation or error)
-        if "nknown runtime" in told:
-            return RuntimeMissing(f"the engine cannot {what}: {told[:300]}.", fix="Set CLOCHE_RUNTIME to runc.")
-        return EngineRefused(f"the engine refused to {what}: {told[:300]}.")
-
-    def _image_missing(self, error: Exception) -> ImageMissing:
-        return ImageMissing(f"the engine does not have the image: {_clipped(error)}.", fix="Run `cloche image build`.")
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error, what it was raised from, and what it carries as arguments (urllib3 wraps that way)."""
-    seen: set[int] = set()
-    open_ = [error]
-    while open_:
-        one = open_.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        yield one
-        carried = [one.__cause__, one.__context__, getattr(one, "reason", None), *one.args]
-        open_.extend(item for item in carried if isinstance(item, BaseException))
+    def _translated(
+        self, what: str, *, image: bool = False, timeout_s: float | None = None
+    ) -> AbstractContextManager[None]:
+        return translated(what, host=self.host, timeout_s=timeout_s or self.timeout_s, image=image)
 
 
 def _pair(text: object) -> tuple[int, int]:
     major, _, minor = str(text).partition(".")
     return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else (0, 0)
-
-
-def _clipped(error: Exception) -> str:
-    return str(error).replace("\n", " ")[:300].rstrip(".")

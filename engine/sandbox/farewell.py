@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from engine import log
 from engine.errors import EngineTimeout, SandboxError
-from engine.sandbox.docker import ContainerGone, EngineEvent
+from engine.sandbox.docker import EngineEvent
+from engine.sandbox.engine_errors import ContainerGone
 from engine.sandbox.evidence import Evidence, decide
 from engine.sandbox.frames import End
 from engine.sandbox.launch import Launch

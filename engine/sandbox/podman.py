@@ -13,7 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engine.sandbox.docker import EngineVersion, RuntimeMissing
+from engine.sandbox.docker import EngineVersion
+from engine.sandbox.engine_errors import RuntimeMissing
 from engine.sandbox.policy import CellPolicy
 
 COMPONENT = "Podman Engine"

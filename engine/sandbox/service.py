@@ -22,7 +22,8 @@ from engine.files import lock, make_directory, sha256_hex, storage, write_atomic
 from engine.ids import new_home_id
 from engine.sandbox import reaper
 from engine.sandbox.cell import open_cell
-from engine.sandbox.docker import Engine, RuntimeMissing
+from engine.sandbox.docker import Engine
+from engine.sandbox.engine_errors import RuntimeMissing
 from engine.sandbox.outcome import CellEnd
 from engine.sandbox.policy import CellPolicy, Kind, Runtime
 from engine.sandbox.reaper import ListedCell, Reaped

@@ -18,7 +18,8 @@ from engine import log
 from engine.clock import Clock
 from engine.errors import SandboxError
 from engine.sandbox.cgroup import Cgroup, Counters
-from engine.sandbox.docker import ContainerGone, Engine
+from engine.sandbox.docker import Engine
+from engine.sandbox.engine_errors import ContainerGone
 from engine.sandbox.freezer import thaw
 
 POLL_S = 0.05

@@ -12,7 +12,8 @@ from typing import Literal
 
 from engine.clock import SystemClock
 from engine.sandbox import labels
-from engine.sandbox.docker import ContainerGone, Engine
+from engine.sandbox.docker import Engine
+from engine.sandbox.engine_errors import ContainerGone
 from engine.sandbox.service import Sandbox
 from engine.settings import Settings
 from tests.helpers.chaos import Stage, Trial

@@ -17,7 +17,8 @@ import pytest
 from engine.clock import SystemClock
 from engine.errors import CellLost
 from engine.sandbox.cell import Cell, open_cell
-from engine.sandbox.docker import Engine, ImageMissing
+from engine.sandbox.docker import Engine
+from engine.sandbox.engine_errors import ImageMissing
 from engine.sandbox.frames import Call, Ready
 from engine.sandbox.outcome import Cause
 from engine.sandbox.policy import Runtime

@@ -12,7 +12,8 @@ import pytest
 from engine.errors import AttestationFailed, PolicyMismatch
 from engine.sandbox import attest
 from engine.sandbox.cell import open_cell
-from engine.sandbox.docker import Engine, EngineRefused
+from engine.sandbox.docker import Engine
+from engine.sandbox.engine_errors import EngineRefused
 from engine.sandbox.policy import CellPolicy, Runtime
 from engine.sandbox.runtimes import expected
 from engine.sandbox.service import Sandbox

@@ -16,7 +16,8 @@ import pytest
 from engine.errors import CellLost
 from engine.sandbox import remains, uids
 from engine.sandbox.cell import open_cell
-from engine.sandbox.docker import Engine, EngineRefused
+from engine.sandbox.docker import Engine
+from engine.sandbox.engine_errors import EngineRefused
 from engine.sandbox.freezer import thaw
 from engine.sandbox.launch import Launch, Wish
 from engine.sandbox.outcome import Cause

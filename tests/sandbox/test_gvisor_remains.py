@@ -9,7 +9,8 @@ import pytest
 
 from engine.sandbox import remains
 from engine.sandbox.cell import open_cell
-from engine.sandbox.docker import Engine, EngineRefused
+from engine.sandbox.docker import Engine
+from engine.sandbox.engine_errors import EngineRefused
 from engine.sandbox.service import Sandbox
 from tests.helpers.private_engine import private_engine
 from tests.helpers.runtimes import leaking_gvisor

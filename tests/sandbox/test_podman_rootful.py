@@ -10,7 +10,8 @@ import pytest
 from engine.errors import AttestationFailed, PolicyMismatch
 from engine.sandbox import attest, podman
 from engine.sandbox.cell import open_cell
-from engine.sandbox.docker import Engine, RuntimeMissing
+from engine.sandbox.docker import Engine
+from engine.sandbox.engine_errors import RuntimeMissing
 from engine.sandbox.outcome import Cause
 from engine.sandbox.policy import CellPolicy
 from engine.sandbox.service import Sandbox

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from engine.sandbox import podman, readback
-from engine.sandbox.docker import EngineVersion, RuntimeMissing
+from engine.sandbox.docker import EngineVersion
+from engine.sandbox.engine_errors import RuntimeMissing
 from engine.sandbox.policy import CellPolicy
 from engine.settings import Settings
 

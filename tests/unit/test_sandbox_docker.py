@@ -13,9 +13,9 @@ import pytest
 from engine.errors import EngineTimeout, SandboxError
 from engine.sandbox import uids
 from engine.sandbox.cell import open_cell
-from engine.sandbox.docker import (
+from engine.sandbox.docker import Engine
+from engine.sandbox.engine_errors import (
     ContainerGone,
-    Engine,
     EngineConnectionLost,
     EngineRefused,
     EngineTooOld,
