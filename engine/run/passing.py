@@ -17,7 +17,6 @@ from cloche_guest import codec, wire
 from engine.errors import SandboxError
 from engine.run.ahead import Ahead, Fit
 from engine.run.answering import answer_from
-from engine.run.blobs import text_of
 from engine.run.calls import CallKey
 from engine.run.cells import RunCell
 from engine.run.claim import Recorder
@@ -224,7 +223,8 @@ class Pass:
     async def _set_aside(self, call: Call, key: CallKey) -> None:
         """Keep a call that is not the one an answer was sent for until the worker says that it gave those up."""
         self._unfit.append((call, key))
-        self._unfit_bytes += len(text_of(call.encoded))
+        arguments = codec.text(call.encoded)
+        self._unfit_bytes += wire.weight(arguments, len(arguments))
         if len(self._unfit) > wire.OUTSTANDING or self._unfit_bytes > UNFIT_BYTES:
             told = "the program broke the protocol of its cell (call.too_many)"
             text = ErrorText(type="call.too_many", message="calls that differ from the record, without ever waiting")

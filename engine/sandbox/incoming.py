@@ -85,7 +85,7 @@ class Incoming:
         self._messages = self._own = 0
         self._offsets = {"stdout": 0, "stderr": 0}
         self._output_left = 2 * limits.output_bytes + wire.FRAME_BYTES
-        self._line_size = 0
+        self._line_weight = 0
         self.received = 0
         self.peer_read = 0
         self.sent = 0
@@ -115,7 +115,7 @@ class Incoming:
         self.received += 1
         self._count(kind)
         self._expect(kind)
-        self._line_size = len(line)
+        self._line_weight = wire.line_weight(line) if kind == "call" else 0
         try:
             return self._HANDLERS[kind](self, frame)  # type: ignore[no-any-return]
         except WireError as error:
@@ -155,9 +155,8 @@ class Incoming:
         if number != self._calls + 1:
             raise violation("call.out_of_order", f"call {number} instead of {self._calls + 1}")
         self._calls = number
-        in_parts = self._values.size
         encoded = self._one_of(frame, "call", "args")
-        self._open.add(number, self._line_size + in_parts - self._values.size)
+        self._open.add(number, self._line_weight + (self._values.weight if "args_part" in frame else 0))
         args = checked_value(encoded)
         if type(args) is not dict or not all(type(key) is str for key in args):
             raise violation("frame.bad_field", "call.args is no dict of parameter names")

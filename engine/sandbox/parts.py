@@ -13,7 +13,7 @@ import re
 from typing import Any
 
 from cloche_guest import codec
-from cloche_guest.wire import PART_BYTES, check_cost
+from cloche_guest.wire import PART_BYTES, check_cost, weight
 
 from engine.sandbox.violations import violation
 
@@ -70,6 +70,7 @@ class ValueParts:
         self._last = (0, 0)
         self._text: list[str] = []
         self._done: dict[int, str] = {}
+        self.weight = 0
 
     @property
     def size(self) -> int:
@@ -97,7 +98,7 @@ class ValueParts:
             self._text = []
 
     def take(self, part_id: int) -> Any:
-        """The JSON of a finished value, parsed; it can be taken once.
+        """The JSON of a finished value, parsed; it can be taken once. `weight` is its own then (`wire.weight`).
 
         Raises:
             ExchangeError: part.unknown, frame.not_json or frame.too_deep.
@@ -106,8 +107,10 @@ class ValueParts:
         text = self._done.pop(part_id, None)
         if text is None:
             raise violation("part.unknown", f"no value {part_id} came in parts")
-        self._size -= len(text.encode("utf-8", "surrogatepass"))
+        size = len(text.encode("utf-8", "surrogatepass"))
+        self._size -= size
         check_cost(text)
+        self.weight = weight(text, size)
         try:
             return json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)
         except RecursionError as error:

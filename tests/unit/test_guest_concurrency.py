@@ -423,6 +423,15 @@ def demo(task):
     assert "too large together" in refused
 
 
+def test_arguments_of_many_small_parts_are_refused_to_the_program_as_large_ones_are():
+    body = """
+def demo(task):
+    found = parallel([lambda: emit([[]] * 50_000) for _ in range(8)], fail_fast=False)
+    return str([one for one in found if one is not None][0])
+"""
+    assert "too large together" in value(run(body, answer=lambda call: None))
+
+
 @pytest.mark.parametrize(
     ("use", "told"),
     [

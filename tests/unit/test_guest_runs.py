@@ -417,6 +417,16 @@ def test_a_worker_that_leaves_arguments_open_without_end_is_ended_by_name():
     assert len(cell.of(Call)) == 2 * LIMITS.value_bytes // 500_100
 
 
+def test_arguments_that_are_short_as_text_and_large_in_memory_are_counted_by_their_memory():
+    body = RAW % "[call(c, n=c, args={'x': [[]] * 20_000}) for c in range(1, 60)]"
+    with guest_cell() as cell:
+        cell.greet()
+        cell.deliver(job(), package(body))
+        end = cell.until(End)
+    assert (end.cause, end.detail) == ("message", "call.too_many")
+    assert len(cell.of(Call)) == 2 * LIMITS.value_bytes // (20_000 * (60 + 12))
+
+
 def test_a_result_stands_even_if_the_process_does_not_leave():
     body = RAW % "say(t='result', value=5)"
     started = time.monotonic()

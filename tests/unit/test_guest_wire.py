@@ -72,3 +72,19 @@ def test_text_cut_in_parts_fits_into_frames_whatever_it_holds():
         for part in wire.split_text(character * 300_000):
             assert len(part.encode()) <= wire.PART_BYTES
             wire.dump({"v": 1, "g": 1, "q": 1, "t": "part", "id": 1, "i": 1, "of": 99, "data": part})
+
+
+@pytest.mark.parametrize(
+    ("text", "weight"),
+    [
+        ("[[],[]]", 7),
+        ('"' + "prose, with {signs} [of it], " * 1000 + '"', 29_002),
+        ('"' + '\\"[,' * 5000 + '"', 20_002),
+        ("[" + ",".join(["[]"] * 5000) + "]", 60 * 5001 + 12 * 4999),
+        ("[" + ",".join(["1"] * 5000) + "]", 60 + 12 * 4999),
+        ("[" + ",".join(["123456789012345"] * 500) + "]", 500 * 16 + 1),
+    ],
+    ids=["short", "prose", "quoted", "containers", "items", "long items"],
+)
+def test_text_weighs_its_bytes_or_what_its_parts_take_when_it_is_parsed(text, weight):
+    assert wire.weight(text, len(text)) == wire.line_weight(text.encode()) == weight

@@ -6,11 +6,12 @@ import base64
 import json
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cloche_guest import codec
+from cloche_guest import codec, wire
 from cloche_guest.wire import FRAME_BYTES, SEGMENT_BYTES
 
 from engine.errors import ExchangeError
@@ -402,6 +403,21 @@ def test_a_cell_leaves_at_most_a_thousand_calls_unanswered(link: HostLink, cell:
     cell.send("call", **{**CALL, "c": 1003, "n": 1003})
     with pytest.raises(ExchangeError) as caught:
         everything(link)
+    assert caught.value.code == "call.too_many"
+
+
+def test_a_cell_that_leaves_calls_of_many_small_parts_open_is_refused_before_they_fill_the_host() -> None:
+    limit = 1024 * 1024
+    incoming = Incoming(replace(LIMITS, value_bytes=limit), generation=7)
+    frames: list[dict[str, Any]] = [{"t": "hello", "nonce": "n", "attestation": {}}, {"t": "ready"}]
+    parts = {"x": [[]] * 5_000}
+    fit = (3 * limit + 1024 * 1024) // (5_000 * (60 + 12))
+    frames += [{"t": "call", **CALL, "c": number, "n": number, "args": parts} for number in range(1, fit + 2)]
+    lines = [wire.dump({"v": 1, "g": 7, "q": q, **frame}).rstrip() for q, frame in enumerate(frames, 1)]
+    for line in lines[:-1]:
+        incoming.take(line)
+    with pytest.raises(ExchangeError) as caught:
+        incoming.take(lines[-1])
     assert caught.value.code == "call.too_many"
 
 

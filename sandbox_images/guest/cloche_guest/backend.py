@@ -161,7 +161,8 @@ class ChannelBackend:
         text = codec.text(codec.encode(arguments))
         data = text.encode()
         self._check_size(len(data))
-        self._check_room(len(data))
+        weight = wire.weight(text, len(data))
+        self._check_room(weight)
         scope = _scopes.current()
         inline = len(data) <= wire.INLINE_BYTES
         part = {} if inline else {"args_part": self._send_parts(text)}
@@ -186,7 +187,7 @@ class ChannelBackend:
         line = wire.dump(frame)
         if inline:  # its text is there already, and need not be written out again
             line = line[:-2] + b',"args":' + data + b"}\n"
-        call.size = len(line) if inline else len(line) + len(data)
+        call.size = wire.line_weight(line) if inline else wire.line_weight(line) + weight
         self._number = number
         self._size += call.size
         self._write(line)

@@ -91,7 +91,7 @@ class Channel:
         kind = wire.check_fields(frame, wire.WORKER_FRAMES, envelope=False)
         if self.finished:
             raise wire.WireError("frame.out_of_order", f"{kind} after result")
-        self._arguments_size = len(line)
+        self._arguments_size = wire.line_weight(line) if kind == "call" else len(line)
         self.line = line
         self._TAKE[kind](self, frame)
         return frame
@@ -160,9 +160,9 @@ class Channel:
             if frame[reference] != part_id or not self._parts or i != of:
                 raise wire.WireError("part.unknown", f"no value {frame[reference]} came in parts right before")
             text = "".join(self._parts)
-            self._arguments_size += self._part_size
-            self._parts, self._part_size = [], 0
             wire.check_cost(text)
+            self._arguments_size += wire.weight(text, self._part_size)
+            self._parts, self._part_size = [], 0
             fits = self._check_large(text, kind == "call")
         if not fits:
             raise wire.WireError("value.not_canonical", f"{kind}.{field}")

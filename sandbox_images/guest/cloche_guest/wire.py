@@ -41,7 +41,13 @@ OUTSTANDING = 1_000
 """Calls of one program that may be unanswered at once."""
 
 OUTSTANDING_VALUES = 2
-"""The arguments of unanswered calls together are at most so many times `value_bytes`."""
+"""The arguments of unanswered calls together weigh at most so many times `value_bytes` (`weight`)."""
+
+LIGHT_BYTES = 4096
+"""Text up to this weighs what it is long: as many calls as may be unanswered cannot make much of so little."""
+
+CONTAINER_WEIGHT, ITEM_WEIGHT = 60, 12
+"""Bytes of memory that a list or object, and an item of one, is counted with: whoever holds arguments holds them parsed."""
 
 FAILED_CALLS = 100
 """Numbers of failed calls that the error of a `result` names, at most."""
@@ -287,6 +293,25 @@ def check_cost(text: str) -> None:
 
 def _is_small(text: str) -> bool:
     return text.count("[") + text.count("{") <= CONTAINERS and text.count(",") <= ITEMS
+
+
+def weight(text: str, size: int) -> int:
+    """What text of so many bytes counts as while a call waits: its bytes, or what its parts take parsed, where that is more.
+
+    A value with as many parts as a value may have weighs about as much as one of 64 MiB.
+    """
+    if size <= LIGHT_BYTES or _parsed(text) <= size:
+        return size
+    return max(size, _parsed(_STRINGS.sub("", text)))
+
+
+def line_weight(line: bytes) -> int:
+    """`weight` of a frame as it came."""
+    return len(line) if len(line) <= LIGHT_BYTES else weight(line.decode("latin-1"), len(line))
+
+
+def _parsed(text: str) -> int:
+    return CONTAINER_WEIGHT * (text.count("[") + text.count("{")) + ITEM_WEIGHT * text.count(",")
 
 
 def split_text(value: str) -> list[str]:
