@@ -42,7 +42,9 @@ class Kept:
     """The output of one generation; `close` when it is over.
 
     A stream longer than `limit_bytes` is kept to that length. Every gap is marked by a line of its own that says how many bytes
-    are missing, the first 100 of them: our supervisor leaves one. Later generations are appended behind a line with their number.
+    are missing, the first 100 of them: our supervisor leaves one. Later generations are appended behind a line with their number,
+    unless what stands there is longer than `limit_bytes` already: then they begin the log anew. A program that waits often has as
+    many generations as it likes, and each prints everything again.
     """
 
     folder: Path
@@ -126,9 +128,15 @@ class Kept:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
             descriptor = os.open(path, flags, 0o600)
             if self.generation > 1:
-                write_all(descriptor, f"[cloche: generation {self.generation}]\n".encode())
+                write_all(descriptor, self._heading(descriptor))
         self._streams[name] = _Stream(descriptor)
         return self._streams[name]
+
+    def _heading(self, descriptor: int) -> bytes:
+        if os.fstat(descriptor).st_size <= self.limit_bytes:
+            return f"[cloche: generation {self.generation}]\n".encode()
+        os.ftruncate(descriptor, 0)
+        return f"[cloche: generation {self.generation}; earlier ones were not kept]\n".encode()
 
     def _path(self, name: str) -> Path:
         return self.folder / "logs" / f"{name}.log"

@@ -229,7 +229,7 @@ def exchange_out(settings: Settings) -> int:
 def of_a_run(settings: Settings) -> int:
     """The stated sum: what one run and its one cell can make of the disk of `home`, packages left out."""
     unread = exchange.UNREAD_VALUES * settings.value_bytes + exchange.UNREAD_BYTES
-    kept = settings.record_bytes + 2 * settings.output_bytes + settings.output_files_bytes
+    kept = settings.record_bytes + 2 * 2 * settings.output_bytes + settings.output_files_bytes
     return exchange_out(settings) + unread + kept + MIB
 
 

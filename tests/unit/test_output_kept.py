@@ -93,6 +93,20 @@ def test_gaps_without_end_do_not_fill_a_log(folder: Path) -> None:
     assert len(log) < 1000 + 50 * GAPS
 
 
+def test_generations_without_end_do_not_fill_a_log(folder: Path) -> None:
+    log, longest = folder / "logs" / "stdout.log", 0
+    for generation in range(1, 29):
+        kept = Kept(folder, generation, 1000)
+        kept.output(Output("stdout", 0, b"%02d" % generation + b"x" * 300))
+        kept.close()
+        longest = max(longest, log.stat().st_size)
+    assert 1000 < longest < 2000
+    text = log.read_bytes()
+    assert b"earlier ones were not kept" in text.split(b"\n", 1)[0]
+    assert b"28xxx" in text
+    assert b"27xxx" in text
+
+
 def run_as_ordinary_user(home: Path, work: Callable[[Path], None]) -> None:
     """`work(home / "run")` in a child with uid and gid 4242 and no other right; its failure is ours."""
     home.mkdir()
