@@ -5,19 +5,12 @@
 
 Whatever happens in between, an error, a cancellation or Ctrl-C, the block is left with no container, or with one that the
 engine did not let go of and that `left_behind` and the reaper's list name. No code is delivered unless readback, attestation
-and the host's cgroup files agree with the policy.
-
-Waiting for a frame polls files, because notifications do not cross every runtime. Right after an answer it keeps the thread for
-up to a millisecond, yielding the processor and then sleeping shortly: a run drives a loop of its own and has nothing else to do
-until the program goes on, and a timer of the loop costs several times the round trip (0.2 ms). Otherwise it gives the loop away,
-for 1 to 20 ms, until something is answered.
+and the host's cgroup files agree with the policy (`engine.sandbox.greeting`).
 """
 
 from __future__ import annotations
 
 import math
-import os
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -30,12 +23,14 @@ import anyio.lowlevel
 from engine import log
 from engine.errors import AttestationFailed, CellLost, ExchangeError
 from engine.points import reached
-from engine.sandbox import attest, snapshot_copy
+from engine.sandbox import snapshot_copy
 from engine.sandbox.cgroup import LimitsInForce
 from engine.sandbox.farewell import Farewell, Times
-from engine.sandbox.frames import CellFrame, End, Hello
+from engine.sandbox.frames import CellFrame, End
+from engine.sandbox.greeting import Greeting, greeting
 from engine.sandbox.jobs import Job
 from engine.sandbox.launch import Launch, Wish
+from engine.sandbox.lookout import Lookout
 from engine.sandbox.outcome import Cause, CellEnd
 from engine.sandbox.policy import CellPolicy, Kind, Runtime
 from engine.sandbox.unbroken import Once, carried_out
@@ -45,16 +40,6 @@ if TYPE_CHECKING:
     from engine.sandbox.service import Sandbox
 
 T = TypeVar("T")
-
-SPIN_S = 500e-6
-"""So long after a reply the loop only yields the processor: the shortest sleep takes as long as a whole answer."""
-
-HOT_S, HOT_STEP_S = 1e-3, 50e-6
-IDLE_S, IDLE_MOST_S, IDLE_SHARE = 0.001, 0.02, 0.02
-"""Where nothing is near, the next look is a fiftieth of the time waited so far away, within these bounds."""
-
-YIELD_S = 0.002
-"""Frames that are there already are given without letting anything else run for so long."""
 
 HELLO_S = 20.0
 """From the engine's "started" to the supervisor's hello, at most."""
@@ -78,11 +63,8 @@ class Cell:
         self._watch: Watch | None = None
         self._last_word: End | None = None
         self._violation = ""
-        self._attestation: dict[str, Any] = {}
-        self._limits_in_force: LimitsInForce | None = None
-        self._notes: list[str] = []
-        self._hot_until = self._yielded = 0.0
-        self._answered: anyio.Event | None = None
+        self._greeting = Greeting(attestation={})
+        self._lookout = Lookout()
         self._finishing = Once(self._finish)
         self._end: CellEnd | None = None
 
@@ -134,12 +116,12 @@ class Cell:
     @property
     def attestation(self) -> dict[str, Any]:
         """What its supervisor saw from inside; compared with the policy already."""
-        return self._attestation
+        return self._greeting.attestation
 
     @property
     def limits_in_force(self) -> LimitsInForce | None:
         """What the kernel enforces, read on the host; None where that cannot be seen. Compared already."""
-        return self._limits_in_force
+        return self._greeting.limits_in_force
 
     @property
     def end(self) -> CellEnd | None:
@@ -203,22 +185,10 @@ class Cell:
         reached("cell.attested")
 
     def _check(self, hello: CellFrame) -> None:
-        if not isinstance(hello, Hello) or hello.nonce != self._launch.nonce:
-            raise AttestationFailed(f"cell {self.cell_id} answered with another nonce than it was given.")
-        claimed = self._launch.wish.claimed
-        self._attestation = hello.attestation
-        host_kernel = self._sandbox.engine.version().kernel
-        found = attest.differences(hello.attestation, claimed, uid=self._launch.uid, host_kernel=host_kernel)
         assert self._watch is not None
-        if self._watch.cgroup is None:
-            self._notes.append("the cgroup files are not visible from this machine")
-        else:
-            try:
-                self._limits_in_force = self._watch.cgroup.limits()
-                found += attest.cgroup_differences(self._limits_in_force, claimed)
-            except (OSError, ValueError) as error:
-                found += (f"the cgroup files could not be read ({error})",)
-        if found:
+        host_kernel = self._sandbox.engine.version().kernel
+        self._greeting = greeting(hello, self._launch, cgroup=self._watch.cgroup, host_kernel=host_kernel)
+        if found := self._greeting.differences:
             raise AttestationFailed(
                 f"cell {self.cell_id} is not what the policy says: {'; '.join(found[:5])}.",
                 fix="No code was delivered. Run `cloche doctor`.",
@@ -252,39 +222,15 @@ class Cell:
             CellLost: the container is gone without a last word, or the last word was given before; `finish` tells why.
             ExchangeError: the cell broke the exchange; it will be destroyed.
         """
-        since = time.perf_counter()
-        until = since + seconds
-        await self._let_others_run()
-        while True:
-            assert self._watch is not None
-            gone = self._watch.gone.is_set()  # asked before the files: what was written before the end is still read
-            frame = self._poll()
-            if frame is not None:
-                return frame
-            if gone or self._last_word is not None:
-                raise CellLost(f"cell {self.cell_id} ended without a last word.", fix="Its end says why; run it again.")
-            now = time.perf_counter()
-            if now < self._hot_until:
-                if now < self._hot_until - HOT_S + SPIN_S:
-                    os.sched_yield()  # 0.6 µs; a sleep of 0 s takes 70
-                else:
-                    time.sleep(HOT_STEP_S)
-                continue
-            if now >= until:
-                return None
-            idle_s = min(max(IDLE_S, (now - since) * IDLE_SHARE), IDLE_MOST_S, until - now)
-            self._answered = anyio.Event()
-            with anyio.move_on_after(idle_s):
-                await self._answered.wait()
-            if self._answered.is_set():
-                since = time.perf_counter()
+        return await self._lookout.until(self._look, seconds=seconds)
 
-    async def _let_others_run(self) -> None:
-        """A program that never pauses must not keep the loop from everything else, nor pay for it with every frame."""
-        now = time.perf_counter()
-        if now - self._yielded >= YIELD_S:
-            self._yielded = now
-            await anyio.lowlevel.checkpoint()
+    def _look(self) -> CellFrame | None:
+        assert self._watch is not None
+        gone = self._watch.gone.is_set()  # asked before the files: what was written before the end is still read
+        frame = self._poll()
+        if frame is None and (gone or self._last_word is not None):
+            raise CellLost(f"cell {self.cell_id} ended without a last word.", fix="Its end says why; run it again.")
+        return frame
 
     def _poll(self) -> CellFrame | None:
         assert self._watch is not None
@@ -309,7 +255,7 @@ class Cell:
         """
         with self._violations_noted():
             self._launch.link.send_ok(number, encoded, at=at, ahead=ahead)
-        self._expect_more()
+        self._lookout.expect_more()
 
     async def reply_error(
         self, number: int, type_name: str, message: str, traceback: str = "", *, at: float, ahead: str = ""
@@ -319,7 +265,7 @@ class Cell:
             self._launch.link.send_error(
                 number, type_name=type_name, message=message, traceback=traceback, at=at, ahead=ahead
             )
-        self._expect_more()
+        self._lookout.expect_more()
 
     @contextmanager
     def _violations_noted(self) -> Iterator[None]:
@@ -328,12 +274,6 @@ class Cell:
         except ExchangeError as error:
             self._violation = error.code
             raise
-
-    def _expect_more(self) -> None:
-        """The program goes on: what it says next is waited for closely, also by a `receive` that waits already."""
-        self._hot_until = time.perf_counter() + HOT_S
-        if self._answered is not None:
-            self._answered.set()
 
     async def reply_stop(self, number: int, reason: str) -> None:
         """End the program at this call, without an answer."""
@@ -371,8 +311,9 @@ class Cell:
         self._launch.release(gone=False)
 
     def _finish(self) -> CellEnd:
+        notes = list(self._greeting.notes)
         return Farewell(
-            self._sandbox, self._launch, self._watch, self._times, self._last_word, self._violation, self._notes
+            self._sandbox, self._launch, self._watch, self._times, self._last_word, self._violation, notes
         ).take()
 
     def _now(self) -> float:

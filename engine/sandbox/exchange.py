@@ -1,7 +1,7 @@
 """The host's end of the exchange with one cell: frames out to `in/`, frames in from `out/` (docs/reference/protocol.md).
 
 Owns both directions' sequence numbers, acknowledgements and large values. Blocking and quick: nothing here waits; who waits
-for a frame polls (`engine.sandbox.cell`). Sends may come from any task of one thread, in any order of calls.
+for a frame polls (`engine.sandbox.lookout`). Sends may come from any task of one thread, in any order of calls.
 """
 
 from __future__ import annotations
