@@ -9,7 +9,7 @@ leaves here; there is no way around the cell.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +29,8 @@ CASE_OUTPUT_BYTES: Final = 64 * 1024
 """Output kept of one case, half of it head and half tail."""
 REPORT_OUTPUT_BYTES: Final = 4 * 1024 * 1024
 """Output kept in one report; past it cases keep their outcome and lose their output."""
+DETAIL_CHARACTERS: Final = 2000
+"""Kept of what is told about one case."""
 CASE_TIMEOUT_S: Final = 60.0
 """Bound of one case, where the gate as a whole is not shorter."""
 LEAST_TIME_S: Final = 1.0
@@ -111,14 +113,18 @@ async def gate(
 
 
 @dataclass
-class _Heard:
-    """What one cell reported: the first result per place in the job's list, how often, and how it ended."""
+class Heard:
+    """What one cell reported: the first result per place in the job's list, how often, and how it ended.
+
+    Output is clipped as it comes: thousands of cases with as much as a frame holds are not kept in memory.
+    """
 
     facts: Facts
     results: dict[int, CaseResult] = field(default_factory=dict)
     repeated: set[int] = field(default_factory=set)
     surplus: int = 0
     end: CellEnd | None = None
+    output_left: int = REPORT_OUTPUT_BYTES
 
     def take(self, result: CaseResult, expected: int) -> None:
         if not 0 <= result.case < expected:
@@ -126,7 +132,11 @@ class _Heard:
         elif result.case in self.results:
             self.repeated.add(result.case)
         else:
-            self.results[result.case] = result
+            output = _clipped(result.output, min(self.output_left, CASE_OUTPUT_BYTES))
+            self.output_left = max(0, self.output_left - len(output))
+            self.results[result.case] = replace(
+                result, detail=_clipped(result.detail, DETAIL_CHARACTERS), output=output
+            )
 
 
 @dataclass(frozen=True)
@@ -183,7 +193,7 @@ class _Gate:
         deadline_s: float,
         replace_entry: bool,
         until: Callable[[CaseResult], bool] = lambda _: False,
-    ) -> _Heard:
+    ) -> Heard:
         """Run cases in a cell of their own to its end, or until a result is enough."""
         left_s = max(deadline_s - self.clock.monotonic_s(), LEAST_TIME_S)
         job = GateJob(
@@ -195,7 +205,7 @@ class _Gate:
             output_bytes=CASE_OUTPUT_BYTES,
         )
         async with self.open_cell() as cell:
-            heard = _Heard(_facts(cell))
+            heard = Heard(_facts(cell))
             if await _listen(cell, job, self.snapshot.path, heard, until):
                 return heard
             heard.end = await cell.finish()
@@ -208,7 +218,7 @@ class _Gate:
 
 
 async def _listen(
-    cell: GateCell, job: GateJob, snapshot: Path, heard: _Heard, until: Callable[[CaseResult], bool]
+    cell: GateCell, job: GateJob, snapshot: Path, heard: Heard, until: Callable[[CaseResult], bool]
 ) -> bool:
     """Take results until the cell's last word or its end without one (False), or until one is enough (True)."""
     await cell.deliver(job, snapshot)
@@ -231,19 +241,13 @@ def _facts(cell: GateCell) -> Facts:
     )
 
 
-def _case_reports(cases: Sequence[TestCase], asked: Sequence[TestCase], heard: _Heard) -> tuple[CaseReport, ...]:
+def _case_reports(cases: Sequence[TestCase], asked: Sequence[TestCase], heard: Heard) -> tuple[CaseReport, ...]:
     """One report per expected case, in the order of the source."""
     places = {case: at for at, case in enumerate(asked)}
-    left = REPORT_OUTPUT_BYTES
-    reports: list[CaseReport] = []
-    for case in cases:
-        report = _case_report(case, places.get(case), heard, output_bytes=min(left, CASE_OUTPUT_BYTES))
-        left -= len(report.output)
-        reports.append(report)
-    return tuple(reports)
+    return tuple(_case_report(case, places.get(case), heard) for case in cases)
 
 
-def _case_report(case: TestCase, place: int | None, heard: _Heard, *, output_bytes: int) -> CaseReport:
+def _case_report(case: TestCase, place: int | None, heard: Heard) -> CaseReport:
     if case.skip_reason is not None or place is None:
         return CaseReport(case.id, "skipped", case.skip_reason or "", 0.0, "", False)
     result = heard.results.get(place)
@@ -256,14 +260,14 @@ def _case_report(case: TestCase, place: int | None, heard: _Heard, *, output_byt
     return CaseReport(
         id=case.id,
         outcome="repeated" if place in heard.repeated else outcome,
-        detail=_clipped(result.detail, 2000),
+        detail=result.detail,
         duration_s=result.duration_s,
-        output=_clipped(result.output, output_bytes),
+        output=result.output,
         entered=result.entered,
     )
 
 
-def _problems(asked: Sequence[TestCase], heard: _Heard) -> tuple[str, ...]:
+def _problems(asked: Sequence[TestCase], heard: Heard) -> tuple[str, ...]:
     problems: list[str] = []
     if not asked:
         problems.append("there is no case to run")

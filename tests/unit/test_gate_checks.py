@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from engine.errors import CellLost, ExchangeError, GateRefused, SandboxError, SandboxUnavailable
-from engine.gate.checks import CASE_OUTPUT_BYTES, EvidenceMissing, TestsFailed, gate
-from engine.gate.report import GateReport
+from engine.gate.checks import CASE_OUTPUT_BYTES, REPORT_OUTPUT_BYTES, EvidenceMissing, Heard, TestsFailed, gate
+from engine.gate.report import Facts, GateReport
 from engine.package.contract import GatedPackage, StageSkipped
 from engine.package.freeze import freeze
 from engine.package.validate import require_valid
@@ -265,6 +265,16 @@ def test_output_is_kept_head_and_tail(bench: Bench) -> None:
     assert kept.endswith("ttt")
     assert len(kept) < CASE_OUTPUT_BYTES + 100
     assert "characters cut" in kept
+
+
+def test_output_of_many_cases_is_bounded_together_as_it_comes() -> None:
+    heard = Heard(Facts(image="", policy_digest="", runtime="runc", engine_version="0"))
+    for number in range(300):
+        heard.take(case(number, output="x" * 300_000, detail="y" * 16_000), 300)
+    assert len(heard.results) == 300
+    kept = sum(len(result.output) for result in heard.results.values())
+    assert REPORT_OUTPUT_BYTES - CASE_OUTPUT_BYTES < kept < REPORT_OUTPUT_BYTES + 300 * 40
+    assert max(len(result.detail) for result in heard.results.values()) < 2100
 
 
 def test_a_snapshot_of_other_bytes_is_no_stage_of_this_package(bench: Bench) -> None:
