@@ -51,7 +51,16 @@ INBOX, OUTBOX = "/cloche/in", "/cloche/out"
 MASKED_PATHS = (
     "/proc/asound",
     "/proc/acpi",
+    # How the machine was started and set up, which may name what is secret.
+    "/proc/cmdline",
+    "/proc/config.gz",
+    # Counts of the whole machine, fine enough to follow what others type, send and write; and the locks that others hold.
+    "/proc/diskstats",
+    "/proc/interrupts",
+    "/proc/locks",
+    "/proc/softirqs",
     "/proc/kcore",
+    "/proc/key-users",
     "/proc/keys",
     "/proc/latency_stats",
     # Writable for all: what is written there has a thread of the host's kernel watch the load of the whole machine.

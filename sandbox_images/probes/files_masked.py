@@ -1,4 +1,4 @@
-"""Read what of /proc and /sys is covered: kernel memory, keys, timers, firmware."""
+"""Read what of /proc and /sys is covered: kernel memory, keys, timers, interrupts, locks, firmware, how the machine was started."""
 
 import os
 
@@ -10,8 +10,15 @@ WHY = "They tell addresses, keys and neighbours."
 
 PATHS = (
     *(
+        "/proc/cmdline",
+        "/proc/config.gz",
+        "/proc/diskstats",
+        "/proc/interrupts",
         "/proc/kcore",
+        "/proc/key-users",
         "/proc/keys",
+        "/proc/locks",
+        "/proc/softirqs",
         "/proc/latency_stats",
         "/proc/timer_list",
         "/proc/sched_debug",
@@ -20,6 +27,9 @@ PATHS = (
     ),
     *("/sys/firmware", "/sys/fs/cgroup"),
 )
+
+GVISOR = b"/vmlinuz-4.4.0-gvisor "
+"""In the command line that gVisor's kernel makes up for itself."""
 
 
 def attempt() -> str:
@@ -34,6 +44,7 @@ def _content(path: str) -> bool:
         if os.path.isdir(path):
             return bool(os.listdir(path))
         with open(path, "rb", buffering=0) as file:
-            return bool(file.read(1))
+            content = file.read(4096)
+        return bool(content) and GVISOR not in content
     except OSError:
         return False
