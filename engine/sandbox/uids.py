@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from engine.errors import SandboxUnavailable
@@ -60,19 +61,31 @@ def clear(uid: int, cell_id: str, *, directories: tuple[Path, ...] = ()) -> None
 def directory_for_claims(candidates: tuple[Path, ...] = DIRECTORIES) -> Iterator[Path]:
     """The first directory that is there or can be made, usable by every user of the machine."""
     for path in candidates:
-        try:
-            path.mkdir(mode=0o1777, exist_ok=True)
-            if path.stat().st_uid == os.geteuid():
-                path.chmod(0o1777)
-        except OSError:
-            continue
-        if os.access(path, os.W_OK | os.X_OK):
+        with suppress(OSError):
+            path.mkdir(mode=0o1777)
+        if _is_shared(path):
             yield path
             return
     raise SandboxUnavailable(
         f"no place for locks that all users share: {', '.join(map(str, candidates))}.",
         fix="Make one of them a directory with mode 1777.",
     )
+
+
+def _is_shared(path: Path) -> bool:
+    """True for a directory that can be used, of the mode it needs if it is ours; a link that somebody put there is not followed."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        if os.fstat(descriptor).st_uid == os.geteuid():
+            os.fchmod(descriptor, 0o1777)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return os.access(path, os.W_OK | os.X_OK)
 
 
 def claim(cell_id: str, in_use: Callable[[], frozenset[int]], *, directories: tuple[Path, ...] = ()) -> Claim:
@@ -136,7 +149,11 @@ def _try(path: Path) -> int | None:
         descriptor = _open(path)
     except OSError:
         return None  # somebody else's file, or no file at all: another uid will do
+    found = os.fstat(descriptor)
     try:
+        # a FIFO, or another name of somebody's file, put there by whoever may write the directory, is no lock and is not written
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+            raise BlockingIOError
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)

@@ -148,6 +148,35 @@ def test_a_link_in_the_shared_directory_is_not_followed(tmp_path: Path) -> None:
     only.release()
 
 
+@pytest.mark.parametrize("put", ["fifo", "name of another file"])
+def test_what_is_no_lock_in_the_shared_directory_is_neither_written_nor_in_the_way(tmp_path: Path, put: str) -> None:
+    theirs, place = tmp_path / "theirs", tmp_path / "locks"
+    theirs.write_text("somebody's text")
+    place.mkdir()
+    for uid in range(FIRST, FIRST + COUNT - 1):
+        if put == "fifo":
+            os.mkfifo(place / str(uid))
+        else:
+            (place / str(uid)).hardlink_to(theirs)
+    claims = [claim("a", nobody, directories=(place,))]
+    assert claims[0].uid == FIRST + COUNT - 1
+    with pytest.raises(NoUidLeft):
+        claim("b", nobody, directories=(place,))
+    assert theirs.read_text() == "somebody's text"
+    claims[0].release()
+
+
+def test_a_link_in_place_of_the_shared_directory_opens_no_other_directory_to_everybody(tmp_path: Path) -> None:
+    private, link, second = tmp_path / "private", tmp_path / "link", tmp_path / "second"
+    private.mkdir(mode=0o700)
+    link.symlink_to(private)
+    one = claim("a", nobody, directories=(link, second))
+    assert private.stat().st_mode & 0o7777 == 0o700
+    assert list(private.iterdir()) == []
+    assert [path.name for path in second.iterdir()] == [str(one.uid)]
+    one.release()
+
+
 def test_no_directory_for_the_locks_is_said(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
