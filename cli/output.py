@@ -53,8 +53,10 @@ def told(message: str, *, fix: str = "") -> None:
 
 
 def data(value: dict[str, Any]) -> None:
-    """The one JSON object of a command run with `--json`."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, default=str, indent=2) + "\n")
+    """The one JSON object of a command run with `--json`; a terminal may show it, so what `printable` would replace is escaped."""
+    text = json.dumps(value, ensure_ascii=False, default=str, indent=2)
+    # outside strings JSON has nothing but line ends that is not printable
+    sys.stdout.write("".join(c if c == "\n" or c.isprintable() else json.dumps(c)[1:-1] for c in text) + "\n")
     sys.stdout.flush()
 
 
