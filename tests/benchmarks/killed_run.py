@@ -43,8 +43,8 @@ class ReportingApp(App):
 
     ledger: Path = Path()
 
-    def _handlers(self, *given: Any, **named: Any) -> Mapping[str, CallHandler]:
-        return {**super()._handlers(*given, **named), "emit": ReportingHandler(Reporter(self.ledger))}
+    def handlers(self, *given: Any, **named: Any) -> Mapping[str, CallHandler]:
+        return {**super().handlers(*given, **named), "emit": ReportingHandler(Reporter(self.ledger))}
 
 
 def main(home: str, run_id: str, ledger: str) -> None:

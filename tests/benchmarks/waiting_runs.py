@@ -47,8 +47,8 @@ class SlowHandler:
 class SlowApp(App):
     """An application whose `now` is slow."""
 
-    def _handlers(self, *given: Any, **named: Any) -> Mapping[str, CallHandler]:
-        return {**super()._handlers(*given, **named), "now": SlowHandler()}
+    def handlers(self, *given: Any, **named: Any) -> Mapping[str, CallHandler]:
+        return {**super().handlers(*given, **named), "now": SlowHandler()}
 
 
 async def hold(app: App, levels: list[int]) -> list[int]:
