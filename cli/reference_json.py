@@ -1,4 +1,4 @@
-"""docs/reference/json.md: every object that `--json` prints, as tables, rendered from the models in `cli.schemas`."""
+"""docs/reference/json.md: every object that `--json` prints, as tables, rendered from the models that `cli.schemas` lists."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from cli.schemas import SCHEMAS, ErrorObject
+from cli.schema_errors import ErrorObject
+from cli.schemas import SCHEMAS
 
 _PLAIN = {
     str: "text",

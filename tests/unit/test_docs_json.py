@@ -10,7 +10,10 @@ import pytest
 from pydantic import ValidationError
 
 from cli.app import invoke
-from cli.schemas import ErrorObject, Run, Runs, Validation, WorkflowRevision, Workflows, check
+from cli.schema_errors import ErrorObject
+from cli.schema_packages import Validation, WorkflowRevision, Workflows
+from cli.schema_runs import Run, Runs
+from cli.schemas import check
 from tests.helpers.cells import Answers, ScriptedCells, ask
 from tests.helpers.publishing import Publisher
 from tests.helpers.runs import Bench
