@@ -224,11 +224,14 @@ def _reserve(sandbox: Sandbox, cell: Cell, idle: Wish) -> bool:
 
 
 def _waiting(home: Path) -> list[Intent]:
-    """Intents of the cells that wait or are being made to wait."""
+    """Intents of the cells that wait or are being made to wait.
+
+    The lock is asked first: a cell gets its `idle.json` before that is free.
+    """
     found = []
     for path in cells_directory(home).iterdir():
         intent = intent_of(path)
-        if intent is not None and intent.idle_until is not None and ((path / IDLE).exists() or owned(path)):
+        if intent is not None and intent.idle_until is not None and (owned(path) or (path / IDLE).exists()):
             found.append(intent)
     return found
 
