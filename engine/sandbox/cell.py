@@ -186,8 +186,7 @@ class Cell:
 
     def _check(self, hello: CellFrame) -> None:
         assert self._watch is not None
-        host_kernel = self._sandbox.engine.version().kernel
-        self._greeting = greeting(hello, self._launch, cgroup=self._watch.cgroup, host_kernel=host_kernel)
+        self._greeting = greeting(hello, self._launch, cgroup=self._watch.cgroup)
         if found := self._greeting.differences:
             raise AttestationFailed(
                 f"cell {self.cell_id} is not what the policy says: {'; '.join(found[:5])}.",

@@ -28,7 +28,7 @@ class Greeting:
     notes: tuple[str, ...] = ()
 
 
-def greeting(hello: CellFrame, launch: Launch, *, cgroup: Cgroup | None, host_kernel: str) -> Greeting:
+def greeting(hello: CellFrame, launch: Launch, *, cgroup: Cgroup | None) -> Greeting:
     """The hello of this launch, compared. `cgroup`: the cell's, None where this machine does not see it.
 
     Raises:
@@ -37,7 +37,7 @@ def greeting(hello: CellFrame, launch: Launch, *, cgroup: Cgroup | None, host_ke
     if not isinstance(hello, Hello) or hello.nonce != launch.nonce:
         raise AttestationFailed(f"cell {launch.cell_id} answered with another nonce than it was given.")
     claimed = launch.wish.claimed
-    found = attest.differences(hello.attestation, claimed, uid=launch.uid, host_kernel=host_kernel)
+    found = attest.differences(hello.attestation, claimed, uid=launch.uid, host_kernel=launch.host_kernel)
     if cgroup is None:
         return Greeting(
             hello.attestation, differences=found, notes=("the cgroup files are not visible from this machine",)

@@ -60,6 +60,7 @@ class Launch:
         self.pid = 0
         self.started_at_unix = time.time()
         self._asked_engine = False
+        self._idle: Idle | None = None
         self._claim: uids.Claim | None = None
         self._place: Place | None = None
         self._link: HostLink | None = None
@@ -72,6 +73,7 @@ class Launch:
             CellLost: its uid is another cell's by now, so that its container cannot live. StorageFull, EngineFailure: its files.
         """
         launch = cls(sandbox, wish, cell_id=place.intent.cell)
+        launch._idle = idle
         launch._fit_to_engine()
         launch.nonce, launch.container, launch.pid = idle.nonce, idle.container_id, idle.pid
         launch._asked_engine = True
@@ -159,7 +161,12 @@ class Launch:
 
     @property
     def _speaks_podman(self) -> bool:
-        return podman.speaks(self._sandbox.engine.version())
+        return self._idle.podman if self._idle else podman.speaks(self._sandbox.engine.version())
+
+    @property
+    def host_kernel(self) -> str:
+        """The release of the kernel that the engine runs on, as it was said when the cell was made; "" where it is not said."""
+        return self._idle.host_kernel if self._idle else self._sandbox.engine.version().kernel
 
     def _variable(self) -> dict[str, Any]:
         return {
@@ -174,7 +181,13 @@ class Launch:
         assert self.place.intent.idle_until is not None
         assert self._claim is not None
         idle = Idle(
-            key=key, container_id=self.container, pid=self.pid, nonce=self.nonce, until=self.place.intent.idle_until
+            key=key,
+            container_id=self.container,
+            pid=self.pid,
+            nonce=self.nonce,
+            until=self.place.intent.idle_until,
+            host_kernel=self.host_kernel,
+            podman=self._speaks_podman,
         )
         self.link.close()
         self._claim.abandon()

@@ -56,7 +56,7 @@ class Idle(BaseModel):
     """`idle.json`, version 1: what a taker has to know of a started and attested cell beyond its intent.
 
     `key` names what it is good for (`engine.sandbox.pool`). `pid` is its first process as this machine sees it, 0 when it does not;
-    `until` is when it ends by itself.
+    `until` is when it ends by itself. `host_kernel` and `podman` are what its engine said of itself: who takes it need not ask.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -67,6 +67,8 @@ class Idle(BaseModel):
     pid: int
     nonce: str
     until: datetime
+    host_kernel: str
+    podman: bool
 
 
 def cells_directory(home: Path) -> Path:
