@@ -132,7 +132,9 @@ def invoke(argv: list[str]) -> int:
         return INTERRUPTED
     except ClocheError as error:
         return output.failed(error)
-    except Exception as error:  # noqa: BLE001 - the top: a bug is recorded, and told in one sentence
+    except Exception as error:
+        if interrupts.came and "KeyboardInterrupt" in str(error):
+            raise KeyboardInterrupt from error  # one that struck while a library in another language called back
         return output.failed(_crash(error))
     return code if isinstance(code, int) else 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -77,7 +78,7 @@ def _wait_for_one(app: App, kind: Kind) -> None:
     until = time.monotonic() + 30
     while any(not one.idle for one in app.list_cells()):
         assert time.monotonic() < until
-        time.sleep(0.05)
+        threading.Event().wait(0.05)
     anyio.run(app.cells.keep_house, [kind])
 
 

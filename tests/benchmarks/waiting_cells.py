@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -153,9 +154,9 @@ def _idle(sandbox: Sandbox, wish: Wish) -> tuple[float, float]:
     cgroup = Cgroup.find(idle.pid, idle.container_id)
     assert cgroup is not None
     try:
-        time.sleep(2)
+        threading.Event().wait(2)
         before = cgroup.sample()
-        time.sleep(IDLE_S)
+        threading.Event().wait(IDLE_S)
         after = cgroup.sample()
         assert before is not None
         assert after is not None

@@ -18,17 +18,18 @@ collect_ignore_glob = [] if "runsc" in runtimes.tried() else ["test_gvisor_*.py"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests marked `both_runtimes` once for each."""
+    """Tests marked `both_runtimes` once for each; through the fixture, so that what stands on it is made anew for each."""
     marks = {mark.name for mark in metafunc.definition.iter_markers()}
     if "both_runtimes" in marks and "runtime" in metafunc.fixturenames:
         wanted = ("runc",) if "runc_only" in marks else runtimes.tried()
-        metafunc.parametrize("runtime", wanted, scope="session")
+        metafunc.parametrize("runtime", wanted, scope="session", indirect=True)
 
 
 @pytest.fixture(scope="session")
-def runtime() -> Runtime:
+def runtime(request: pytest.FixtureRequest) -> Runtime:
     """The OCI runtime of cells."""
-    return "runc"
+    chosen: Runtime = getattr(request, "param", "runc")
+    return chosen
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setenv("CLOCHE_ENGINE_ROOT", str(tmp_path / "root"))
     monkeypatch.setenv("CLOCHE_ENGINE_PATIENCE_S", "0.2")
     monkeypatch.delenv("DOCKER_HOST", raising=False)
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / ".ci")
     spec = importlib.util.spec_from_file_location("engine_script", Path(__file__).parents[2] / ".ci" / "engine.py")
     assert spec
     assert spec.loader
@@ -30,7 +31,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_without_an_engine_and_the_right_to_install_one_it_says_what_to_do(
     script: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(script, "find_dockerd", lambda: None)
+    monkeypatch.setattr(script, "find_program", lambda _: None)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert script.main(["start"]) == 1
     told = capsys.readouterr()
@@ -41,7 +42,7 @@ def test_without_an_engine_and_the_right_to_install_one_it_says_what_to_do(
 def test_without_apt_it_says_what_to_do(
     script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(script, "find_dockerd", lambda: None)
+    monkeypatch.setattr(script, "find_program", lambda _: None)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert script.main(["start"]) == 1
     assert "install and start Docker" in capsys.readouterr().err
@@ -50,7 +51,7 @@ def test_without_apt_it_says_what_to_do(
 def test_only_root_starts_an_installed_engine(
     script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(script, "find_dockerd", lambda: "/nowhere/dockerd")
+    monkeypatch.setattr(script, "find_program", lambda _: "/nowhere/dockerd")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert script.main(["start"]) == 1
     assert "only root can start it" in capsys.readouterr().err
@@ -91,7 +92,7 @@ def test_an_unknown_verb_is_a_usage_error(script: ModuleType, capsys: pytest.Cap
 
 
 def test_a_process_counts_as_the_recorded_one_only_with_its_start_time(script: ModuleType) -> None:
-    _name, _state, parent, started = script.stat_fields(os.getpid())
+    _name, _state, parent, started = sys.modules["processes"].stat_fields(os.getpid())
     assert parent == os.getppid()
     assert script.lives(os.getpid(), started=started)
     assert not script.lives(os.getpid(), started=started + 1)
@@ -99,7 +100,7 @@ def test_a_process_counts_as_the_recorded_one_only_with_its_start_time(script: M
 
 def test_a_zombie_does_not_live(script: ModuleType) -> None:
     child = subprocess.Popen([sys.executable, "-c", ""])
-    assert script.wait_until(lambda: script.stat_fields(child.pid)[1] == "Z", 10)
+    assert script.wait_until(lambda: sys.modules["processes"].stat_fields(child.pid)[1] == "Z", 10)
     assert not script.lives(child.pid)
     child.wait()
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import _socket as socket  # `socket` itself takes 2.5 ms of every start
 import errno
-import hashlib
 import json
 import os
 import resource
 import sys
 from collections.abc import Callable
 from typing import Any
+
+from cloche_guest.digest import sha256, sha256_hex
 
 VERSION = 1
 
@@ -60,11 +61,11 @@ def guest_digest(root: str) -> str:
 
     The host computes the same over its copy (`cloche/` and `cloche_guest/` below `root`).
     """
-    whole = hashlib.sha256()
+    whole = sha256()
     for path in sorted(_files(root)):
         with open(os.path.join(root, path), "rb") as file:
-            whole.update(f"{path}\0{hashlib.sha256(file.read()).hexdigest()}\n".encode())
-    return whole.hexdigest()
+            whole.update(f"{path}\0{sha256_hex(file.read())}\n".encode())
+    return str(whole.hexdigest())
 
 
 def _files(root: str) -> list[str]:

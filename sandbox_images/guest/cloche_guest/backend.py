@@ -7,7 +7,6 @@ quiet; those that were sent ahead of their call are void from the first one on t
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import resource
@@ -17,6 +16,7 @@ from cloche import CallError, _scopes
 from cloche._strands import STRANDS, Deadlock, Pending, Strands, Waiter
 
 from cloche_guest import codec, wire
+from cloche_guest.digest import sha256_hex
 from cloche_guest.failure import clean
 from cloche_guest.inbox import ChannelClosed, Inbox
 from cloche_guest.package_values import resolve
@@ -61,19 +61,19 @@ class ChannelCall(Pending):
         """True when a reply sent ahead under this key is the answer to this call."""
         if not self.word:
             digest = codec.digest(json.loads(self.arguments))
-            self.word = hashlib.sha256("".join(f"{part}\n" for part in (*self.key, digest)).encode()).hexdigest()
+            self.word = sha256_hex("".join(f"{part}\n" for part in (*self.key, digest)).encode())
         return self.word == ahead
 
 
 class ChannelBackend:
-    """The backend of a run. `package` is the root package's id: sites in it are named from its own folder.
+    """The backend of a run; `take_job` comes first.
 
     `at` is the time that the program's clock shows: that of the last reply taken, in seconds since 1970.
     """
 
-    def __init__(self, descriptor: int, *, package: str, value_bytes: int, at: float = 0.0) -> None:
+    def __init__(self, descriptor: int, *, value_bytes: int) -> None:
         self._descriptor = descriptor
-        self._own = f"workflows/{package}/"
+        self._own = ""
         self._value_bytes = value_bytes
         self._number = 0
         self._part = 0
@@ -85,10 +85,22 @@ class ChannelBackend:
         self._ahead_taken = 0
         self._void = False
         self._void_said = False
-        self._began = at
+        self._began = 0.0
         self._passed = 0.0
-        self.at = at
+        self.at = 0.0
         self.strands = Strands(self, limit=min(STRANDS, resource.getrlimit(resource.RLIMIT_NPROC)[0] - _PROCESSES))
+
+    def take_job(self) -> tuple[dict[str, Any], Any]:
+        """The job, waited for, and its task in codec form. The clock stands at the job's time then.
+
+        Raises:
+            ChannelClosed: there will be none.
+        """
+        frame, parts = self._inbox.next()
+        job = frame["job"]
+        self._own = f"workflows/{job['entry']}/"  # sites in the root package are named from its own folder
+        self._began = self.at = float(job["at"])
+        return job, job["task"] if "task" in job else json.loads("".join(parts))
 
     # what the program does
 

@@ -113,7 +113,12 @@ def _take_descriptors(descriptors: tuple[int, int, int, int]) -> None:
     moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, _HIGH) for descriptor in (null, *descriptors)]
     for place, descriptor in enumerate(moved):
         os.dup2(descriptor, place, inheritable=place < CHANNEL)
-    os.closerange(_READY + 1, max(resource.getrlimit(resource.RLIMIT_NOFILE)[0], _HIGH * 4))
+    for name in os.listdir("/proc/self/fd"):  # a tenth of what closing every number takes
+        if int(name) > _READY:
+            try:
+                os.close(int(name))
+            except OSError:  # the one that listed them
+                pass
 
 
 def _drop(rights: Rights) -> None:

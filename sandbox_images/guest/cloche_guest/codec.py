@@ -14,7 +14,6 @@ package stay `Opaque`, which encodes back to the same text; the host never impor
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import math
@@ -31,6 +30,7 @@ from cloche_guest.codec_scalars import (
     late_scalar,
     string,
 )
+from cloche_guest.digest import sha256_hex
 
 __all__ = [
     "COLLISIONS",
@@ -147,7 +147,7 @@ def canonical(encoded: Any) -> bytes:
 
 def digest(encoded: Any) -> str:
     """SHA-256 of the canonical form, 64 hex digits."""
-    return hashlib.sha256(canonical(encoded)).hexdigest()
+    return sha256_hex(canonical(encoded))
 
 
 def _ordered(encoded: Any) -> Any:

@@ -6,12 +6,12 @@ Nothing here waits. What cannot be written yet, because the host has not emptied
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections import deque
 from typing import Any
 
 from cloche_guest import wire
+from cloche_guest.digest import sha256_hex
 
 _CHUNK = 256 * 1024
 _ROTATE_ROOM = 256
@@ -194,6 +194,6 @@ def open_part(incoming: str, frame: dict[str, Any], *, value_bytes: int) -> str:
             data = file.read(frame["size"] + 1)
     except OSError as error:
         raise HostBroke(f"part.unknown: {error.strerror}") from error
-    if len(data) != frame["size"] or hashlib.sha256(data).hexdigest() != frame["sha256"]:
+    if len(data) != frame["size"] or sha256_hex(data) != frame["sha256"]:
         raise HostBroke("part.unknown: the file is not what was announced")
     return data.decode()

@@ -12,7 +12,7 @@ import select
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -66,15 +66,14 @@ class Run:
         self._result_at: float | None = None
         self._sources: dict[int, Source] = {}
 
-    def run(self, main: Callable[[], int]) -> None:
-        """Fork the worker, see it through, and send everything up to `end`.
+    def run(self, child: Child, job: Received) -> None:
+        """Give the job to the worker, which waits for it, see it through, and send everything up to `end`.
 
         Raises:
             DropFailed, HostBroke, HostGone, TimeoutError: the sandbox failed; there is no last word.
         """
-        child = spawn(main, rights=self._rights)
-        self._control.reaper.watch(child.pid)
         self._control.send("ready")
+        self._to_worker.append(self._job_lines(job))
         self._sources = {
             child.channel: (select.POLLIN, partial(self._read_channel, child.channel)),
             child.stdout: (select.POLLIN, partial(self._read_stream, child.stdout, "stdout")),
@@ -224,6 +223,10 @@ class Run:
         for i, data in enumerate(parts, 1):
             yield wire.dump({"t": "part", "id": part_id, "i": i, "of": len(parts), "data": data})
         yield line
+
+    def _job_lines(self, job: Received) -> Iterator[bytes]:
+        line = job.line + b"\n"
+        return self._reply_in_parts(job["job"]["task_part"], line) if "task_part" in job["job"] else iter([line])
 
     def _write_to_worker(self, descriptor: int) -> None:
         while self._unsent or self._to_worker:

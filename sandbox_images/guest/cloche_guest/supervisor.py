@@ -20,9 +20,9 @@ if __name__ == "__main__":
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from cloche_guest import attest
-from cloche_guest.children import CHANNEL, Rights, run_to_end
+from cloche_guest.children import CHANNEL, Child, Rights, run_to_end, spawn
 from cloche_guest.control import Control, Ended, HostGone, Paths
-from cloche_guest.link import HostBroke
+from cloche_guest.link import HostBroke, Received
 
 if TYPE_CHECKING:
     from cloche_guest.gate import Cases
@@ -81,7 +81,7 @@ def _limits(hello: dict[str, Any]) -> dict[str, int]:
 
 def _wait_for(
     control: Control, kind: str, timeout_s: float, parts: dict[int, dict[str, Any]] | None = None
-) -> dict[str, Any] | None:
+) -> Received | None:
     """The next frame of the host, which must be of this kind; announced values before it go to `parts`."""
     until = time.monotonic() + timeout_s
     quick_until = time.monotonic() + 1.0
@@ -118,8 +118,9 @@ def _greet(control: Control, nonce: str, rights: Rights) -> None:
 def _job(control: Control, hello: dict[str, Any], limits: dict[str, int], rights: Rights) -> None:
     """Wait for the job and do it, up to and including `end`."""
     from cloche_guest.gate import Cases
+    from cloche_guest.running import Run
 
-    _preload(hello["kind"], control)
+    waiting = _preload(hello["kind"], control, limits, rights)
     parts: dict[int, dict[str, Any]] = {}
     cases = Cases(control, rights=rights, case_timeout_s=0, output_bytes=0)
     try:
@@ -131,9 +132,13 @@ def _job(control: Control, hello: dict[str, Any], limits: dict[str, int], rights
         job = frame["job"]
         control.deadline = time.monotonic() + _number(job, "deadline_s")
         control.acknowledge()
+        if waiting is not None and job.get("kind") != "run":
+            control.reaper.end_all()
+            waiting.close()
         match job.get("kind"):
             case "run":
-                _run(control, job, limits, rights, parts)
+                run = Run(control, limits=limits, rights=rights, parts=parts)
+                run.run(waiting or _worker(control, limits, rights), frame)
             case "gate":
                 import cloche_guest.cases
 
@@ -155,32 +160,31 @@ def _job(control: Control, hello: dict[str, Any], limits: dict[str, int], rights
         raise HostBroke(f"frame.bad_field: job: {error!r}") from error
 
 
-def _preload(kind: str, control: Control) -> None:
-    """Load what a job of this kind needs, all of it ours, while the host looks at the attestation or before it has a job at all."""
+def _preload(kind: str, control: Control, limits: dict[str, int], rights: Rights) -> Child | None:
+    """Load what a job of this kind needs, all of it ours, while the host looks at the attestation or before it has a job at all.
+
+    For a run that includes the worker, forked and without rights, up to the point where it needs the job.
+    """
     import cloche_guest.running
     import cloche_guest.worker
+    import cloche_guest.world
 
     if kind == "gate":
         import cloche_guest.cases
 
         cloche_guest.cases.preload(control.paths)
+    cloche_guest.world.look_around()
     gc.collect()
     gc.freeze()
+    return _worker(control, limits, rights) if kind == "run" else None
 
 
-def _run(
-    control: Control, job: dict[str, Any], limits: dict[str, int], rights: Rights, parts: dict[int, dict[str, Any]]
-) -> None:
+def _worker(control: Control, limits: dict[str, int], rights: Rights) -> Child:
     from cloche_guest import worker
-    from cloche_guest.running import Run, take_part
 
-    if "task_part" in job:
-        task = json.loads(take_part(control, parts, job["task_part"], value_bytes=limits["value_bytes"]))
-    else:
-        task = job["task"]
-    run = Run(control, limits=limits, rights=rights, parts=parts)
-    world = worker.World(seed=str(job["seed"]), at=float(job["at"]), value_bytes=limits["value_bytes"])
-    run.run(partial(worker.run, job["entry"], task, control.paths, world))
+    child = spawn(partial(worker.run, control.paths, value_bytes=limits["value_bytes"]), rights=rights)
+    control.reaper.watch(child.pid)
+    return child
 
 
 def _cases(control: Control, job: dict[str, Any], rights: Rights) -> Cases:

@@ -9,7 +9,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import cloche._call
 from cloche import _imports
@@ -28,14 +28,6 @@ class NoEntry(Exception):
     """The snapshot has no such package, or the package no such entry."""
 
 
-class World(NamedTuple):
-    """What the program is given of the world: the seed of its randomness (hex), the time at which it begins, bounds."""
-
-    seed: str
-    at: float
-    value_bytes: int
-
-
 def prepare(scratch: str) -> None:
     """What every child that runs untrusted code starts from."""
     os.chdir(scratch)
@@ -44,15 +36,16 @@ def prepare(scratch: str) -> None:
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
 
 
-def run(entry: str, task: Any, paths: Paths, given: World) -> int:
-    """Call `workflows.<entry>`'s entry with `task` (codec form); the exit code of the worker.
+def run(paths: Paths, *, value_bytes: int) -> int:
+    """Get ready, wait for the job, and call its entry with its task; the exit code of the worker.
 
-    A result that cannot be recorded is reported as the error `UnrecordableValue`.
+    Nothing of a package is touched before the job is there. A result that cannot be recorded is reported as the error
+    `UnrecordableValue`.
     """
     prepare(paths.scratch[0])
-    backend = ChannelBackend(CHANNEL, package=entry, value_bytes=given.value_bytes, at=given.at)
+    backend, seed, entry = ChannelBackend(CHANNEL, value_bytes=value_bytes), world.Seed(), ""
     cloche._call.install(backend)
-    world.install(seed=given.seed, clock=backend)
+    world.install(seed=seed, clock=backend)
     _imports.AfterImport("asyncio", _install_loop)
 
     def wrap(workflow_id: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -60,6 +53,8 @@ def run(entry: str, task: Any, paths: Paths, given: World) -> int:
 
     loader.install(paths.snapshot, wrap=wrap)
     try:
+        job, task = backend.take_job()
+        seed.hex, entry = str(job["seed"]), job["entry"]
         try:
             result = find_entry(entry)(codec.decode(task, resolve=resolve))
         except ChannelClosed:
