@@ -33,7 +33,8 @@ def stopped(cause: str) -> Said:
         ("runc", stopped("crashed"), THROUGH, "unexpected"),
         ("runc", stopped("EPERM"), stopped("ENOSYS"), "unproven"),
         ("runsc", stopped("ENOSYS"), THROUGH, "blocked"),
-        ("runsc", stopped("EPERM"), THROUGH, "unexpected"),
+        ("runsc", stopped("EPERM"), THROUGH, "blocked"),  # our list answers there with --oci-seccomp
+        ("runsc", stopped("EACCES"), THROUGH, "unexpected"),
     ],
 )
 def test_an_attempt_is_blocked_only_by_what_must_stop_it_and_only_if_the_control_got_through(

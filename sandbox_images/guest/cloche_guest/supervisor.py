@@ -117,16 +117,15 @@ def _greet(control: Control, nonce: str, rights: Rights) -> None:
 
 def _job(control: Control, hello: dict[str, Any], limits: dict[str, int], rights: Rights) -> None:
     """Wait for the job and do it, up to and including `end`."""
-    from cloche_guest.gate import Cases
     from cloche_guest.running import Run
 
     waiting = _preload(hello["kind"], control, limits, rights)
     parts: dict[int, dict[str, Any]] = {}
-    cases = Cases(control, rights=rights, case_timeout_s=0, output_bytes=0)
+    cases: Cases | None = None
     try:
         frame = _wait_for(control, "job", hello["wait_s"], parts)
         if frame is None:
-            cases.end("deadline", "no_job", 128 + signal.SIGKILL)
+            _end(control, rights, cases, "deadline", "no_job")
             return
         control.writer.generation = control.reader.generation or 0
         job = frame["job"]
@@ -155,9 +154,17 @@ def _job(control: Control, hello: dict[str, Any], limits: dict[str, int], rights
             case kind:
                 raise HostBroke(f"frame.bad_field: job.kind {str(kind)[:40]}")
     except Ended as ended:
-        cases.end(ended.cause, ended.detail, 128 + signal.SIGKILL)
+        _end(control, rights, cases, ended.cause, ended.detail)
     except (KeyError, TypeError) as error:
         raise HostBroke(f"frame.bad_field: job: {error!r}") from error
+
+
+def _end(control: Control, rights: Rights, cases: Cases | None, cause: str, detail: str) -> None:
+    """The last word of a cell that has no run, or none any more."""
+    from cloche_guest.gate import Cases
+
+    cases = cases or Cases(control, rights=rights, case_timeout_s=0, output_bytes=0)
+    cases.end(cause, detail, 128 + signal.SIGKILL)
 
 
 def _preload(kind: str, control: Control, limits: dict[str, int], rights: Rights) -> Child | None:
