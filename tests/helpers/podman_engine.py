@@ -8,6 +8,7 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import traceback
@@ -95,7 +96,7 @@ def podman_engine(*, rootless: bool = False) -> Iterator[PodmanEngine]:
             start_new_session=True,
         )
         try:
-            wait_for((root / "podman.sock").exists, timeout_s=30)
+            wait_for(lambda: _listens(root / "podman.sock"), timeout_s=60)
             yield PodmanEngine(f"unix://{root}/podman.sock", root, uid)
         finally:
             _end(service, root, uid, environment)
@@ -103,6 +104,12 @@ def podman_engine(*, rootless: bool = False) -> Iterator[PodmanEngine]:
         shutil.rmtree(root, ignore_errors=True)
         if rootless:
             subprocess.run(["userdel", "--force", user], check=True, capture_output=True)
+
+
+def _listens(path: Path) -> bool:
+    """The name of a socket is there before anybody accepts connections."""
+    with socket.socket(socket.AF_UNIX) as trying:
+        return trying.connect_ex(str(path)) == 0
 
 
 def _laid_out(root: Path, uid: int) -> dict[str, str]:

@@ -8,7 +8,7 @@ import pytest
 from cloche import CallError
 from cloche._scopes import Scope
 from cloche_guest import attest, collect, failure, scratch, wire
-from cloche_guest.link import HostBroke, Reader, Writer, open_part, segment
+from cloche_guest.link import HostBroke, Reader, Received, Writer, hold_part, read_part, segment
 from cloche_guest.streams import Stream, clipped
 
 
@@ -111,7 +111,13 @@ def test_a_value_of_the_host_must_be_what_was_announced(tmp_path):
     (tmp_path / "parts" / "1").write_text('"日"')
     data = '"日"'.encode()
     frame = {"id": 1, "file": "parts/1", "size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    assert open_part(str(tmp_path), frame, value_bytes=100) == '"日"'
+
+    def taken(frame):
+        received = Received(frame)
+        hold_part(str(tmp_path), received)
+        return read_part(received, value_bytes=100)
+
+    assert taken(frame) == '"日"'
     for change in (
         {"file": "../x"},
         {"size": 4},
@@ -121,7 +127,17 @@ def test_a_value_of_the_host_must_be_what_was_announced(tmp_path):
         {"id": 2, "file": "parts/2"},
     ):
         with pytest.raises(HostBroke, match=r"part\.unknown"):
-            open_part(str(tmp_path), {**frame, **change}, value_bytes=100)
+            taken({**frame, **change})
+
+
+def test_a_part_is_read_although_the_host_removed_it_after_it_was_announced(tmp_path):
+    path, data = tmp_path / "parts" / "1", b'"x"'
+    path.parent.mkdir()
+    path.write_bytes(data)
+    frame = Received({"id": 1, "file": "parts/1", "size": 3, "sha256": hashlib.sha256(data).hexdigest()})
+    hold_part(str(tmp_path), frame)
+    path.unlink()
+    assert read_part(frame, value_bytes=100) == '"x"'
 
 
 def test_a_mount_table_is_read_with_spaces_and_optional_fields():

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from cloche_guest.children import Reaper
-from cloche_guest.link import HostBroke, Reader, Received, Writer
+from cloche_guest.link import HostBroke, Reader, Received, Writer, hold_part
 
 IDLE_MS = 20
 JOBLESS_MS, RUNG_JOBLESS_MS = 80, 1000
@@ -190,7 +190,9 @@ class Control:
                 case "cancel":
                     if not self._finishing:
                         raise Ended("cancelled")
-                case _:
+                case kind:
+                    if kind == "part":
+                        hold_part(self.paths.incoming, frame)
                     frames.append(frame)
                     if frame["t"] == "reply":
                         self._due_since = None

@@ -28,9 +28,14 @@ def segment(directory: str, number: int) -> str:
 
 
 class Received(dict[str, Any]):
-    """A frame of the host, with the line that it came in (no newline)."""
+    """A frame of the host, with the line that it came in (no newline).
+
+    A `part` frame holds the file that it announces open from the moment at which it came: what is acknowledged after that, the host
+    removes.
+    """
 
     line = b""
+    descriptor = -1
 
 
 class Reader:
@@ -181,19 +186,30 @@ class Writer:
         return True
 
 
-def open_part(incoming: str, frame: dict[str, Any], *, value_bytes: int) -> str:
-    """Text of the value that a `part` frame announces, read whole.
+def hold_part(incoming: str, frame: Received) -> None:
+    """Open the file that a `part` frame announces.
 
     Raises:
-        HostBroke: the name, size or digest is not what the frame says.
+        HostBroke: it has another name than a part, or is not there.
     """
-    if frame["file"] != f"parts/{frame['id']}" or not 0 <= frame["size"] <= value_bytes:
+    if frame["file"] != f"parts/{frame['id']}":
         raise HostBroke(f"part.unknown: {frame['file'][:40]}")
     try:
-        with open(os.path.join(incoming, frame["file"]), "rb") as file:
-            data = file.read(frame["size"] + 1)
+        frame.descriptor = os.open(os.path.join(incoming, frame["file"]), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError as error:
         raise HostBroke(f"part.unknown: {error.strerror}") from error
+
+
+def read_part(frame: Received, *, value_bytes: int) -> str:
+    """Text of the value that a `part` frame announced, read whole, once.
+
+    Raises:
+        HostBroke: size or digest is not what the frame says.
+    """
+    with open(frame.descriptor, "rb") as file:
+        if not 0 <= frame["size"] <= value_bytes:
+            raise HostBroke(f"part.unknown: {frame['size']} bytes")
+        data = file.read(frame["size"] + 1)
     if len(data) != frame["size"] or sha256_hex(data) != frame["sha256"]:
         raise HostBroke("part.unknown: the file is not what was announced")
     return data.decode()

@@ -20,7 +20,7 @@ from cloche_guest import collect, wire
 from cloche_guest.channel import TOO_MANY, Channel, check_value
 from cloche_guest.children import Child, DropFailed, Rights, run_to_end, spawn
 from cloche_guest.control import Control, Ended, Source
-from cloche_guest.link import HostBroke, Received, open_part
+from cloche_guest.link import HostBroke, Received, read_part
 from cloche_guest.streams import Stream
 
 _OUTPUT_AFTER_S = 0.05
@@ -43,9 +43,7 @@ class Verdict:
 class Run:
     """One job of kind `run`. `parts` are the host's announced values by id, taken as they are used."""
 
-    def __init__(
-        self, control: Control, *, limits: dict[str, int], rights: Rights, parts: dict[int, dict[str, Any]]
-    ) -> None:
+    def __init__(self, control: Control, *, limits: dict[str, int], rights: Rights, parts: dict[int, Received]) -> None:
         self._control = control
         self._limits = limits
         self._rights = rights
@@ -330,7 +328,7 @@ def _broken(error: wire.WireError) -> Verdict:
     return Verdict("message", error.code, 128 + signal.SIGKILL)
 
 
-def take_part(control: Control, parts: dict[int, dict[str, Any]], part_id: int, *, value_bytes: int) -> str:
+def take_part(control: Control, parts: dict[int, Received], part_id: int, *, value_bytes: int) -> str:
     """Text of a value that the host announced; it can be taken once, and the host may remove its file then.
 
     Raises:
@@ -339,6 +337,6 @@ def take_part(control: Control, parts: dict[int, dict[str, Any]], part_id: int, 
     announced = parts.pop(part_id, None)
     if announced is None:
         raise HostBroke(f"part.unknown: {part_id}")
-    text = open_part(control.paths.incoming, announced, value_bytes=value_bytes)
+    text = read_part(announced, value_bytes=value_bytes)
     control.acknowledge()
     return text

@@ -80,7 +80,7 @@ def _limits(hello: dict[str, Any]) -> dict[str, int]:
 
 
 def _wait_for(
-    control: Control, kind: str, timeout_s: float, parts: dict[int, dict[str, Any]] | None = None
+    control: Control, kind: str, timeout_s: float, parts: dict[int, Received] | None = None
 ) -> Received | None:
     """The next frame of the host, which must be of this kind; announced values before it go to `parts`."""
     until = time.monotonic() + timeout_s
@@ -120,7 +120,7 @@ def _job(control: Control, hello: dict[str, Any], limits: dict[str, int], rights
     from cloche_guest.running import Run
 
     waiting = _preload(hello["kind"], control, limits, rights)
-    parts: dict[int, dict[str, Any]] = {}
+    parts: dict[int, Received] = {}
     cases: Cases | None = None
     try:
         frame = _wait_for(control, "job", hello["wait_s"], parts)
