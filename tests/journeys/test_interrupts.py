@@ -116,7 +116,7 @@ def begun(cloche: Commands, event: str, *, beside: set[str]) -> str:
     found: list[str] = []
 
     def is_there() -> bool:
-        runs = {path.parent.name for path in cloche.home.glob("sessions/*/workflows/*/journal.jsonl")} - beside
+        runs = runs_of(cloche) - beside
         found[:] = [run_id for run_id in runs if event in journal(cloche, run_id)]
         return bool(found)
 
@@ -125,8 +125,8 @@ def begun(cloche: Commands, event: str, *, beside: set[str]) -> str:
 
 
 def runs_of(cloche: Commands) -> set[str]:
-    """Ids of the runs that there are."""
-    return {path.name for path in cloche.home.glob("sessions/*/workflows/*")}
+    """Ids of the runs that there are; one that is being made, under another name, is not one yet."""
+    return {path.name for path in cloche.home.glob("sessions/*/workflows/[!.]*")}
 
 
 def assert_ended_in_order(cloche: Commands, run_id: str, answer: Answer) -> None:
