@@ -31,6 +31,9 @@ FIRST_LINE = Target("median", 0.005)
 GONE = Target("median", 0.3)
 IDLE_MEMORY, IDLE_CPU = Target("median", 10 * 1024 * 1024), Target("median", 0.005)
 IDLE_S = 20.0
+SETTLED_S = 0.3
+"""A cell that waits has said hello, and loads what its job needs after that."""
+
 DEADLINE_S = 60.0
 
 FIRST = """import os
@@ -108,6 +111,7 @@ def cells_alone(app: App, *, root: Path, rounds: int, first_line: Target | None)
     for _ in range(rounds):
         settle(app)
         anyio.run(fill, app.sandbox, wish)
+        threading.Event().wait(SETTLED_S)
         handed.append(anyio.run(_handed, app.sandbox, image_id, package))
     settle(app)
     anyio.run(fill, app.sandbox, wish)
