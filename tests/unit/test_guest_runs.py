@@ -1,5 +1,8 @@
 """Runs in a cell without a container: what the supervisor and the worker say to the host's real exchange."""
 
+import os
+import signal
+import subprocess
 import time
 
 import pytest
@@ -7,6 +10,7 @@ import pytest
 from engine.sandbox.frames import Artifact, Call, End, Ready, Result
 from engine.sandbox.jobs import RunJob
 from tests.helpers.guest_cell import AT, LIMITS, NONCE, guest_cell
+from tests.helpers.sandbox import wait_for
 
 
 def package(body, name="demo", **more):
@@ -471,6 +475,23 @@ def test_without_a_hello_or_a_job_the_supervisor_goes_away():
         end = cell.to_end()
         assert (end.cause, end.detail) == ("deadline", "no_job")
         assert cell.leave() == 0
+
+
+def test_a_worker_that_dies_before_its_job_is_no_failure_of_the_program():
+    def child_of(pid):
+        return int(subprocess.run(["pgrep", "-P", str(pid)], check=True, capture_output=True).stdout.split()[0])
+
+    def has_child(pid):
+        return subprocess.run(["pgrep", "-P", str(pid)], check=False, capture_output=True).returncode == 0
+
+    with guest_cell() as cell:
+        cell.greet()
+        supervisor = child_of(cell.process.pid)
+        wait_for(lambda: has_child(supervisor))
+        os.kill(child_of(supervisor), signal.SIGKILL)
+        cell.deliver(job(), package("def demo(task):\n    return 1\n"))
+        assert cell.process.wait(timeout=20) == 70
+        assert "ended before it had a job" in cell.stderr()
 
 
 def test_a_broken_frame_of_the_host_ends_the_cell():

@@ -128,6 +128,11 @@ def _job(control: Control, hello: dict[str, Any], limits: dict[str, int], rights
             _end(control, rights, cases, "deadline", "no_job")
             return
         control.writer.generation = control.reader.generation or 0
+        control.reaper.collect()
+        if (
+            control.reaper.status is not None
+        ):  # killed while it waited: nothing is known of the program, which never began
+            raise RuntimeError("the worker ended before it had a job")
         job = frame["job"]
         control.deadline = time.monotonic() + _number(job, "deadline_s")
         control.acknowledge()
