@@ -100,6 +100,13 @@ class Trial:
     def history(self) -> History:
         return self.run.read()[1]
 
+    def standing(self) -> str:
+        """What became of it, for a test that expected something else."""
+        if self.stage.server.pid:
+            return "its process has not ended"
+        view = self.view()
+        return f"{view.status}, {view.reason or 'no reason'}: {view.message}"
+
     def executions(self) -> list[Execution]:
         """What the ledger knows of it."""
         return self.stage.ledger.executions(self.job.run_id)

@@ -39,7 +39,7 @@ class RealStage:
     private: PrivateEngine | None = None
 
     def crash(self, victim: Victim, trial: Trial, point: str, nth: int) -> bool:
-        """One generation in which the victim is killed at a moment; False when there was nothing to kill."""
+        """One generation in which the victim is killed at a moment; False when there was nothing to kill, or no such moment."""
         match victim:
             case "orchestrator":
                 return trial.kill_at(point, nth)
@@ -126,7 +126,9 @@ def real_stage(
     sandbox = Sandbox(Settings(home=home, docker_host=host, runtime="runc"), SystemClock(), client)
     snapshots = {name: package(root / "packages", name) for name in programs}
     with Ledger() as ledger, CrashServer() as server:
-        stage = Stage(home, server, ledger, engine=host, snapshots=snapshots, engine_timeout_s=5)
+        # only an engine that is killed keeps a call waiting; one that others keep busy may take seconds
+        patience_s = 5 if private else 60
+        stage = Stage(home, server, ledger, engine=host, snapshots=snapshots, engine_timeout_s=patience_s)
         yield RealStage(stage, sandbox, private)
     client.close()
 

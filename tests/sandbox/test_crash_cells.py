@@ -27,7 +27,8 @@ def crash_each(real: RealStage, victim: Victim, program: str, moments: list[tupl
     """Kill the victim at each of these moments, each in a run of its own; how many there were."""
     for point, nth in moments:
         trial = real.stage.trial(program)
-        assert real.crash(victim, trial, point, nth), f"{victim} was not killed at {point} {nth}"
+        killed = real.crash(victim, trial, point, nth)
+        assert killed, f"{victim} was not killed at {point} {nth}: {trial.standing()}"
         trial.to_the_end()
         trial.check_end()
         real.check_nothing_left()
