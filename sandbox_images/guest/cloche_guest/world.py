@@ -15,6 +15,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from itertools import islice
 from types import BuiltinFunctionType, MethodType
 from typing import Any, Final, Protocol
 
@@ -198,6 +199,7 @@ def _uuid() -> None:
 
 
 _FUNCTIONS: Final = (BuiltinFunctionType, MethodType)
+_ENTROPY: Final = (os.urandom, os.getrandom)
 
 
 def _held_by(modules: dict[str, Any]) -> list[tuple[dict[str, Any], str, Any]]:
@@ -221,17 +223,20 @@ def look_around() -> None:
     """
     _loaded.clear()
     _loaded.update(sys.modules)
-    _held[:] = [one for one in _held_by(_loaded) if getattr(one[2], "__module__", "") in ("time", "posix")]
+    _held[:] = [one for one in _held_by(_loaded) if getattr(one[2], "__module__", "") == "time" or one[2] in _ENTROPY]
 
 
 look_around()
 
 
 def _replace(made: dict[Any, Any]) -> None:
-    """Put the new functions wherever a loaded module holds the old ones."""
+    """Put the new functions wherever a loaded module holds the old ones.
+
+    Modules come to the end of `sys.modules`, and none goes before this: those that are not looked at need no page of their own.
+    """
     for function, new in made.items():
         new.__doc__ = new.__doc__ or function.__doc__
-    later = {name: module for name, module in list(sys.modules.items()) if _loaded.get(name) is not module}
+    later = dict(islice(reversed(sys.modules.items()), max(0, len(sys.modules) - len(_loaded))))
     for names, name, value in [*_held, *_held_by(later)]:
         if value in made:
             names[name] = made[value]
