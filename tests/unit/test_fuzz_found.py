@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from time import process_time
 from typing import Any
 
 import pytest
-from cloche_guest import wire
+from cloche_guest import codec, wire
 from cloche_guest.channel import Channel
 
 from engine.errors import ExchangeError
@@ -72,6 +73,31 @@ def test_a_duration_that_is_infinite_is_refused_by_name() -> None:
 
 def test_a_figure_of_usage_that_no_record_holds_is_left_out() -> None:
     assert take({**END, "usage": {"cpu_s": 0.5, "wide": WIDE, "neg": -(2**63)}}).usage == {"cpu_s": 0.5}
+
+
+LONG = {"$int": hex((2**61 - 1 << 200_000) + 5)}
+FIVE = {"$decimal": "5"}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"$set": [FIVE, LONG]},
+        {"$dict": [[LONG, 1], [FIVE, 2]]},
+        {"$set": [{"$tuple": [{"$frozenset": [FIVE]}]}, {"$tuple": [{"$frozenset": [LONG]}]}]},
+        {"$set": [FIVE, {"$fraction": [{"$int": hex((2**61 - 1 << 100_000) + 10)}, 2]}]},
+    ],
+    ids=["members", "keys", "within", "fraction"],
+)
+def test_numbers_of_one_hash_that_take_long_to_compare_are_never_compared(value: Any) -> None:
+    """Each comparison makes a Decimal of the long one, in one step that no deadline interrupts."""
+    with pytest.raises(codec.CodecError, match="same hash"):
+        codec.check(value)
+
+
+def test_a_decimal_may_stand_beside_a_long_number() -> None:
+    value = {Decimal(5), 2**8000, Decimal("NaN"), -1, -2}
+    assert len(codec.check(codec.encode(value))) == 5
 
 
 def test_a_value_of_too_many_parts_is_refused_before_it_is_read_on_both_sides() -> None:

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from cloche_guest.codec_classes import built, is_class_name, taken_apart
+from cloche_guest.codec_members import COLLISIONS, unique
 from cloche_guest.codec_refusal import CodecError, Refused, step
 from cloche_guest.codec_scalars import (
     FRACTION_BITS,
@@ -52,9 +53,6 @@ __all__ = [
 VERSION = 1
 DEPTH = 100
 """Nesting of containers, at most."""
-
-COLLISIONS = 100
-"""Members of one set or keys of one dict that may have the hash of another one, on the host: each costs a comparison with all."""
 
 Resolve = Callable[[str], type]
 """Finds a package's class by `module:qualified.name`; raises CodecError when there is none of that kind."""
@@ -329,9 +327,9 @@ def _decode_tagged(tag: str, body: Any, depth: int, resolve: Resolve | None) -> 
         if tag == "$tuple":
             return tuple(_decode_items(body, depth, resolve))
         if tag == "$set":
-            return set(_unique(_decode_items(body, depth, resolve), resolve))
+            return set(unique(_decode_items(body, depth, resolve), trusted=resolve is not None))
         if tag == "$frozenset":
-            return frozenset(_unique(_decode_items(body, depth, resolve), resolve))
+            return frozenset(unique(_decode_items(body, depth, resolve), trusted=resolve is not None))
         if tag == "$dict":
             return _decode_pairs(body, depth, resolve)
         if tag in ("$enum", "$flag", "$data", "$named"):
@@ -339,15 +337,6 @@ def _decode_tagged(tag: str, body: Any, depth: int, resolve: Resolve | None) -> 
     except (TypeError, ValueError, LookupError, ArithmeticError, OSError) as error:
         raise Refused(f"{tag} does not hold what it must: {type(error).__name__}") from error
     raise Refused(f"unknown tag {tag[:40]!a}")
-
-
-def _unique(members: list[Any], resolve: Resolve | None) -> list[Any]:
-    """Members of a set, or keys: all different, and without the many equal hashes that would keep the host busy for hours."""
-    if resolve is None and len(members) > COLLISIONS and len(set(map(hash, members))) < len(members) - COLLISIONS:
-        raise Refused(f"more than {COLLISIONS} members have the hash of another one")
-    if len(set(members)) != len(members):
-        raise Refused("holds equal members")
-    return members
 
 
 def _decode_pairs(body: Any, depth: int, resolve: Resolve | None) -> dict[Any, Any]:
@@ -361,7 +350,7 @@ def _decode_pairs(body: Any, depth: int, resolve: Resolve | None) -> dict[Any, A
     except Refused as refused:
         refused.within.append(f"[{len(items)}]{'(key)' if len(keys) == len(items) else ''}")
         raise
-    return dict(zip(_unique(keys, resolve), items, strict=True))
+    return dict(zip(unique(keys, trusted=resolve is not None), items, strict=True))
 
 
 def _decode_package_value(tag: str, body: Any, depth: int, resolve: Resolve | None) -> Any:
