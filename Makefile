@@ -5,6 +5,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
+# Hundreds of processes import the same modules: each would compile them again where the surroundings forbid to keep bytecode.
+export PYTHONDONTWRITEBYTECODE :=
 
 VENV := .venv
 PY := $(VENV)/bin/python
