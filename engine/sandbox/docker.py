@@ -349,7 +349,10 @@ class Engine:
         import docker  # a third of a second, which a command that finds a waiting cell does not need
 
         connect: Any = docker.APIClient
-        return connect(base_url=self.host, version=f"{api[0]}.{api[1]}", timeout=self.timeout_s, num_pools=8)
+        client = connect(base_url=self.host, version=f"{api[0]}.{api[1]}", timeout=self.timeout_s, num_pools=8)
+        if self.host.startswith("unix://"):
+            client.trust_env = False  # proxies and .netrc mean nothing here, and are looked for at every call
+        return client
 
     def _negotiate(self) -> EngineVersion:
         with self._translated("version"):

@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -258,7 +259,7 @@ class CellPolicy:
         """One device of the host."""
         return replace(self, devices=(*self.devices, path))
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of everything in it but the group of the owner; equal policies have equal digests on every machine."""
         facts = {**asdict(self), "group": None}

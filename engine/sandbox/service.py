@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,11 @@ class Tried:
     at: float
 
 
+@lru_cache(maxsize=16)
+def _policy(settings: Settings, runtime: Runtime, kind: Kind) -> CellPolicy:
+    return CellPolicy.from_settings(settings, runtime, kind)  # one for all cells alike, with one digest
+
+
 @dataclass
 class Sandbox:
     """Settings, clock and engine, composed. Open cells with `engine.sandbox.cell.open_cell`."""
@@ -103,7 +109,7 @@ class Sandbox:
 
     def policy(self, kind: Kind, runtime: Runtime = "runc") -> CellPolicy:
         """The full policy for one kind of cell."""
-        return CellPolicy.from_settings(self.settings, runtime, kind)
+        return _policy(self.settings, runtime, kind)
 
     async def fitting_policy(self, kind: Kind, runtime: Runtime) -> CellPolicy:
         """The full policy, with what this engine's runtime can carry: the bell under gVisor only where it opens FIFOs of the host.
