@@ -123,7 +123,7 @@ class RunStore:
                 runs.append(self._read(folder))
             except EngineFailure as error:
                 broken.append(error)
-        return sorted(runs, key=lambda run: run.run_id, reverse=True), broken
+        return sorted(runs, key=lambda run: (run.spec.created_at, run.run_id), reverse=True), broken
 
     def _find(self, run_id: str) -> Path | None:
         return next((path for path in self._sessions.glob(f"*/workflows/{run_id}") if path.is_dir()), None)

@@ -86,6 +86,15 @@ def test_runs_are_listed_newest_first_and_broken_ones_are_told(bench: Bench) -> 
     assert "run.json" in str(broken[0])
 
 
+def test_the_newest_of_runs_made_within_one_second_is_the_last_one(bench: Bench) -> None:
+    made = [("20261130T120000Z-ffffffff", 0.1), ("20261130T120000Z-00000000", 0.3), ("20261130T120000Z-77777777", 0.2)]
+    begun = bench.clock.now().timestamp()
+    for run_id, later in made:
+        bench.create(run_id=run_id, created_at=begun + later)
+    assert [run.run_id[-1] for run in bench.store.list()[0]] == ["0", "7", "f"]
+    assert bench.store.newest().run_id == made[1][0]
+
+
 def test_a_changed_run_json_is_told(bench: Bench) -> None:
     run, _ = finished(bench)
     path = run.folder / "run.json"
