@@ -100,6 +100,34 @@ def test_a_decimal_may_stand_beside_a_long_number() -> None:
     assert len(codec.check(codec.encode(value))) == 5
 
 
+def keyed(levels: int) -> Any:
+    """A dict whose key is a package's value that holds a dict whose key … with a long list inside."""
+    value: Any = [1] * 2000
+    for _ in range(levels):
+        value = {"$dict": [[{"$data": ["workflows.x.workflow:X", {"field": value}]}, 1]]}
+    return {"x": value}
+
+
+def test_the_text_of_a_key_is_made_twice_however_deep_it_lies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for its hash and once for its place among the others; for each hash again, it took time by the cube of the nesting."""
+    made, canonical = [], codec.canonical
+    monkeypatch.setattr(codec, "canonical", lambda encoded: made.append(1) or canonical(encoded))
+    codec.check(keyed(4))
+    assert len(made) == 2 * 4
+
+
+def test_keys_in_keys_are_refused_where_they_are_deep() -> None:
+    levels = codec.DEPTH // codec.MEMBER_LEVELS
+    with pytest.raises(codec.CodecError, match="nested deeper"):
+        codec.check(keyed(levels))
+    member: Any = 1
+    for _ in range(levels):
+        member = frozenset({member})
+    assert codec.check(codec.encode(member)) == member
+    with pytest.raises(codec.CodecError, match="nested deeper"):
+        codec.encode(frozenset({member}))
+
+
 def test_a_value_of_too_many_parts_is_refused_before_it_is_read_on_both_sides() -> None:
     text = '[{"$set":[]}' + ',{"$set":[]}' * 500_000 + "]"
     parts, channel = ValueParts(limit_bytes=len(text)), Channel(message_bytes=2**20, messages=99, value_bytes=len(text))

@@ -38,6 +38,7 @@ __all__ = [
     "DEPTH",
     "FRACTION_BITS",
     "INLINE_INT",
+    "MEMBER_LEVELS",
     "VERSION",
     "CodecError",
     "Opaque",
@@ -54,6 +55,9 @@ VERSION = 1
 DEPTH = 100
 """Nesting of containers, at most."""
 
+MEMBER_LEVELS = 20
+"""So many levels of it a member of a set or a key of a dict counts for: its text is made once more for each one it lies in."""
+
 Resolve = Callable[[str], type]
 """Finds a package's class by `module:qualified.name`; raises CodecError when there is none of that kind."""
 
@@ -67,18 +71,23 @@ _SORTED = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",",
 class Opaque:
     """A package's own value on the host: its tag (`$enum`, `$flag`, `$data`, `$named`), class name and decoded payload.
 
-    Compared and hashed by its canonical bytes, so that it can be a member of a set or a key.
+    Compared and hashed by its canonical bytes, so that it can be a member of a set or a key. `encoded` is what it was made of: to
+    encode it again for each hash takes time by the cube of what is nested.
     """
 
-    __slots__ = ("name", "payload", "tag")
+    __slots__ = ("_encoded", "_hash", "name", "payload", "tag")
 
-    def __init__(self, tag: str, name: str, payload: Any) -> None:
+    def __init__(self, tag: str, name: str, payload: Any, *, encoded: Any = None) -> None:
         self.tag: Final = tag
         self.name: Final = name
         self.payload: Final = payload
+        self._encoded = encoded
+        self._hash: int | None = None
 
     def __hash__(self) -> int:
-        return hash(canonical(encode(self)))
+        if self._hash is None:
+            self._hash = hash(canonical(encode(self) if self._encoded is None else self._encoded))
+        return self._hash
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Opaque) and canonical(encode(self)) == canonical(encode(other))
@@ -228,7 +237,7 @@ def _encode_pairs(value: dict[Any, Any], depth: int) -> Any:
     try:
         for key, item in value.items():
             in_key = True
-            encoded = _encode(key, depth + 1)
+            encoded = _encode(key, depth + MEMBER_LEVELS)
             in_key = False
             pairs.append([encoded, _encode(item, depth + 1)])
     except Refused as refused:
@@ -241,7 +250,7 @@ def _encode_pairs(value: dict[Any, Any], depth: int) -> Any:
 
 def _encode_members(value: Any, depth: int) -> list[Any]:
     try:
-        members = [_encode(item, depth + 1) for item in value]
+        members = [_encode(item, depth + MEMBER_LEVELS) for item in value]
     except Refused as refused:
         refused.within.append("{}")
         raise
@@ -290,13 +299,13 @@ def _decode(encoded: Any, depth: int, resolve: Resolve | None) -> Any:
     return _decode_named(encoded, depth, resolve)
 
 
-def _decode_items(body: Any, depth: int, resolve: Resolve | None) -> list[Any]:
+def _decode_items(body: Any, depth: int, resolve: Resolve | None, *, levels: int = 1) -> list[Any]:
     if type(body) is not list:
         raise Refused("a list is expected")
     found: list[Any] = []
     try:
         for item in body:
-            found.append(_decode(item, depth + 1, resolve))
+            found.append(_decode(item, depth + levels, resolve))
     except Refused as refused:
         refused.within.append(f"[{len(found)}]")
         raise
@@ -327,9 +336,11 @@ def _decode_tagged(tag: str, body: Any, depth: int, resolve: Resolve | None) -> 
         if tag == "$tuple":
             return tuple(_decode_items(body, depth, resolve))
         if tag == "$set":
-            return set(unique(_decode_items(body, depth, resolve), trusted=resolve is not None))
+            return set(unique(_decode_items(body, depth, resolve, levels=MEMBER_LEVELS), trusted=resolve is not None))
         if tag == "$frozenset":
-            return frozenset(unique(_decode_items(body, depth, resolve), trusted=resolve is not None))
+            return frozenset(
+                unique(_decode_items(body, depth, resolve, levels=MEMBER_LEVELS), trusted=resolve is not None)
+            )
         if tag == "$dict":
             return _decode_pairs(body, depth, resolve)
         if tag in ("$enum", "$flag", "$data", "$named"):
@@ -345,7 +356,7 @@ def _decode_pairs(body: Any, depth: int, resolve: Resolve | None) -> dict[Any, A
     keys, items = [], []
     try:
         for key, item in body:
-            keys.append(_decode(key, depth + 1, resolve))
+            keys.append(_decode(key, depth + MEMBER_LEVELS, resolve))
             items.append(_decode(item, depth + 1, resolve))
     except Refused as refused:
         refused.within.append(f"[{len(items)}]{'(key)' if len(keys) == len(items) else ''}")
@@ -359,7 +370,7 @@ def _decode_package_value(tag: str, body: Any, depth: int, resolve: Resolve | No
         raise Refused(f"{tag} does not name a class of a package")
     payload = _decode_payload(tag, raw, depth, resolve)
     if resolve is None:
-        return Opaque(tag, name, payload)
+        return Opaque(tag, name, payload, encoded={tag: body})
     try:
         kind = resolve(name)
     except CodecError as error:
