@@ -6,10 +6,6 @@ import json
 import sys
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from engine import settings
 from engine.errors import ClocheError
 
@@ -23,22 +19,19 @@ class _Mode:
 mode = _Mode()
 
 
-def _console(stream: Any) -> Console:
-    terminal = stream.isatty() and settings.colour_wanted()
-    width = None if stream.isatty() else 200
-    return Console(
-        file=stream, no_color=not terminal, force_terminal=terminal, highlight=False, width=width, soft_wrap=True
-    )
-
-
-def line(text: str | Text = "") -> None:
-    """One line of data on stdout. Text from outside never carries markup or control characters."""
-    _console(sys.stdout).print(text if isinstance(text, Text) else Text(printable(text)))
+def line(text: str = "") -> None:
+    """One line of data on stdout, without control characters."""
+    _plain(sys.stdout, text)
 
 
 def note(text: str) -> None:
     """One line for people on stderr."""
-    _console(sys.stderr).print(Text(printable(text)))
+    _plain(sys.stderr, text)
+
+
+def _plain(stream: Any, text: str) -> None:
+    stream.write(printable(text) + "\n")
+    stream.flush()
 
 
 def confide(text: str) -> None:
@@ -75,12 +68,21 @@ def table(columns: list[str], rows: list[list[str]]) -> None:
     if not rows:
         note("(none)")
         return
+    from rich.console import (
+        Console,
+    )  # loading it takes as long as starting the interpreter, and most commands print lines
+    from rich.table import Table
+    from rich.text import Text
+
     made = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     for column in columns:
         made.add_column(column, overflow="fold", no_wrap=column in columns[:1])
     for row in rows:
         made.add_row(*(Text(printable(cell)) for cell in row))
-    _console(sys.stdout).print(made)
+    on_screen = sys.stdout.isatty()
+    coloured = on_screen and settings.colour_wanted()
+    width = None if on_screen else 200
+    Console(no_color=not coloured, force_terminal=coloured, highlight=False, width=width, soft_wrap=True).print(made)
 
 
 def printable(text: str) -> str:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, NoReturn
-
-import jsonschema_rs
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from engine.agents.schema_cost import REPLY_DEPTH, check_cost, depth_of
+
+if TYPE_CHECKING:
+    import jsonschema_rs
 
 BYTES = 256 * 1024
 DEPTH = 64
@@ -53,6 +54,8 @@ def compile_schema(schema: dict[str, Any]) -> OutputSchema:
     Raises:
         BadSchema: it is larger, deeper or has more parts than the bounds, is no JSON Schema, or refers outside itself.
     """
+    import jsonschema_rs  # 20 ms, which only a run that asks for a form needs
+
     _bound(schema)
     try:
         check_cost(schema)
