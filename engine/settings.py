@@ -6,6 +6,7 @@ The only module that reads the environment. Every field is listed in docs/refere
 from __future__ import annotations
 
 import os
+import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -57,10 +58,11 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     """Settings from environment over file over defaults.
 
     Raises:
-        UsageError: a value is of the wrong type or out of range, or a `settings.toml` key is unknown.
+        UsageError: a value is of the wrong type or out of range, a `settings.toml` key is unknown, or the home is not its user's.
     """
     env = dict(os.environ) if environ is None else dict(environ)
     home = Path(env.get("CLOCHE_HOME") or platformdirs.user_data_dir("cloche", appauthor=False)).expanduser()
+    _refuse_shared(home)
     values: dict[str, Any] = {}
     file = home / "settings.toml"
     if file.is_file():
@@ -90,6 +92,27 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         raise UsageError(
             f"setting {name}: {first['msg']}.", fix=f"Change {PREFIX}{name.upper()} or settings.toml in {home}."
         ) from error
+
+
+def _refuse_shared(home: Path) -> None:
+    """Whoever may write the home chooses the engine, the packages and the cells: nothing of it is read before this is known."""
+    try:
+        found = home.stat()
+    except (
+        OSError
+    ):  # absent, and made 0700 when something is written; or of no use, which the first command that needs it says
+        return
+    if problem := shared(found.st_mode, owner=found.st_uid, user=os.geteuid()):
+        raise UsageError(
+            f"the home {home} {problem}.", fix=f"Use a directory of your own: chmod 700 {home}, or CLOCHE_HOME."
+        )
+
+
+def shared(mode: int, *, owner: int, user: int) -> str:
+    """Why a directory of this mode and owner is no home for `user`; "" when it is one. A group may be the user's own, so it may write."""
+    if owner not in (user, 0):
+        return f"belongs to another user ({owner})"
+    return "can be written by everybody" if mode & stat.S_IWOTH else ""
 
 
 def inherited_environment() -> dict[str, str]:
