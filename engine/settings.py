@@ -109,7 +109,10 @@ def _refuse_shared(home: Path) -> None:
 
 
 def shared(mode: int, *, owner: int, user: int) -> str:
-    """Why a directory of this mode and owner is no home for `user`; "" when it is one. A group may be the user's own, so it may write."""
+    """Why a directory of this mode and owner is no home for `user`; "" when it is one.
+
+    A group may write: in many systems each user has one.
+    """
     if owner not in (user, 0):
         return f"belongs to another user ({owner})"
     return "can be written by everybody" if mode & stat.S_IWOTH else ""
