@@ -14,6 +14,7 @@ from typing import Any
 
 import anyio.to_thread
 import re2
+from anyio.lowlevel import RunVar
 from cloche._workspace import glob_expression, page
 
 from engine.agents.workspace import TooMany, entries, files_below, folder, regular_file, split
@@ -40,7 +41,12 @@ PATH_CHARACTERS = 4096
 LINE_BYTES = 64 * 1024
 """Longer lines are searched and given in pieces of this length."""
 
+THREADS = 16
+"""Of a process, that may be in file tools, whatever the number of its runs: there are 40 in all, and ending a cell needs one too."""
+
 _CHUNK = 1024 * 1024
+
+_limiter: RunVar[anyio.CapacityLimiter] = RunVar("threads in file tools")
 
 Tool = Callable[[Path, dict[str, Any]], Any]
 
@@ -65,7 +71,7 @@ class FileToolHandler:
         """
         try:
             value = await anyio.to_thread.run_sync(
-                self.tool, request.context.workspace, request.args, abandon_on_cancel=True
+                self.tool, request.context.workspace, request.args, abandon_on_cancel=True, limiter=_threads()
             )
         except (OSError, ValueError, TooMany) as error:
             name = "OSError" if isinstance(error, TooMany) else _known_name(error)
@@ -74,6 +80,15 @@ class FileToolHandler:
             )
             raise CallFailed(name, told) from error
         return CallResult(value, {})
+
+
+def _threads() -> anyio.CapacityLimiter:
+    try:
+        return _limiter.get()
+    except LookupError:
+        limiter = anyio.CapacityLimiter(THREADS)
+        _limiter.set(limiter)
+        return limiter
 
 
 def _known_name(error: OSError | ValueError) -> str:

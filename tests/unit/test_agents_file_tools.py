@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from pathlib import Path
 from time import process_time
 from typing import Any
 
+import anyio
 import pytest
 from cloche._workspace import Workspace
 
 from engine.agents import file_tools, open_handlers
 from engine.agents import workspace as workspace_module
-from engine.agents.file_tools import TOOLS
+from engine.agents.file_tools import TOOLS, FileToolHandler
 from engine.clock import SystemClock
 from engine.run.calls import CallFailed, CallKey, CallRequest, RunContext
 
@@ -269,3 +271,26 @@ def test_every_file_tool_of_the_authoring_api_is_executed(top: Path) -> None:
     import cloche.programs
 
     assert set(TOOLS) == set(cloche.programs.__all__)
+
+
+def test_searches_of_many_runs_leave_threads_for_all_else(top: Path) -> None:
+    """A search may take half a minute, and a run makes 16 at once: ending another run's cell must not wait for them."""
+    over = threading.Event()
+
+    def search(_top: Path, _args: dict[str, Any]) -> bool:
+        return over.wait(30)
+
+    async def both() -> bool:
+        context = RunContext("r", "w", Path("/"), top, frozenset({"workspace.read"}), "")
+        request = CallRequest(CallKey("/", "grep", 1, "0" * 64), {}, "", "key", context)
+        async with anyio.create_task_group() as runs:
+            for _ in range(60):
+                runs.start_soon(FileToolHandler(search).execute, request)
+            await anyio.wait_all_tasks_blocked()
+            with anyio.move_on_after(10):
+                await anyio.to_thread.run_sync(over.set, abandon_on_cancel=True)
+            served = over.is_set()
+            over.set()
+        return served
+
+    assert anyio.run(both)
