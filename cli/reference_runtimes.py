@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from cli.reference_alone import alone
 from engine.sandbox.runtimes import COSTS, ENDINGS, ENFORCED, Difference
 
 TESTS = Path(__file__).parents[1] / "tests" / "sandbox"
-_ALONE = re.compile(r'@pytest\.mark\.runc_only\(\s*"(?P<why>[^"]+)"\s*\)\n(?:@.*\n)*(?:async )?def (?P<name>\w+)')
 
 INTRODUCTION = """# Runtimes
 
@@ -30,6 +29,13 @@ is kept for as long as engine version, program and arguments of the runtime, ima
 | `--host-fifo=open` | pipes that the host put into a mount may be opened, which is how a waiting cell can be woken without polling |
 """
 
+TESTED = """The tests of cells (`tests/sandbox`) run under runc on the engine of the settings, and under gVisor on a second one, in one
+`make test`; `test_gvisor_*.py` are about gVisor alone. Commands and servers (`tests/journeys`) run under runc, and one story of theirs
+under both. Where processes, signals, files or accounting do not decide, the probe's packages and programs run under runc alone
+(`GVISOR` in `test_probe_packages.py` and `test_probe_programs.py`), and of 200 runs that time out 8 do so under gVisor. Of the other
+tests of cells, these run under runc alone; a file's reason counts for all its tests but those named beside it:
+"""
+
 
 def runtimes_page() -> str:
     """Markdown, without the notice."""
@@ -42,12 +48,9 @@ def _lines() -> Iterator[str]:
     yield from _table("How cells end", _told(ENDINGS))
     yield from _table("What it costs", COSTS)
     yield "## Tests\n"
-    yield "The tests of cells that are marked `both_runtimes` run under runc on the engine of the settings and under gVisor on a second"
-    yield "one, in one `make test`. Of those, these run under runc alone:\n"
-    yield "| test | why |\n|---|---|"
-    for path in sorted(TESTS.glob("test_*.py")):
-        for found in _ALONE.finditer(path.read_text(encoding="utf-8")):
-            yield f"| `{path.name}::{found['name']}` | {found['why']} |"
+    yield TESTED
+    yield "| under runc alone | why |\n|---|---|"
+    yield from (f"| {what} | {why} |" for what, why in alone(TESTS))
     yield ""
 
 

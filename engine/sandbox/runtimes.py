@@ -58,6 +58,30 @@ ENFORCED = (
         Side(False, "ignored: `clone3` is let through, and gVisor has none, which gives ENOSYS too"),
     ),
     Difference(
+        "newer_calls_answer",
+        "a call with a number past all of the list",
+        Side("ENOSYS", "ENOSYS, as from a kernel that has none"),
+        Side("EPERM", "EPERM with `--oci-seccomp`, as every other call that is not on the list; else what gVisor has"),
+    ),
+    Difference(
+        "listed_calls_refused",
+        "calls of the list that are refused all the same",
+        Side("", "none"),
+        Side(
+            "openat2",
+            "`openat2` with `--oci-seccomp`: this version has no name for it; CPython and its library use none",
+        ),
+    ),
+    Difference(
+        "foreign_calls_answer",
+        "calls of other architectures (x32, `int 0x80`)",
+        Side("killed", "SIGSYS"),
+        Side(
+            "filtered",
+            "x32: EPERM; `int 0x80` is taken for the 64-bit call of that number, and the list holds for it",
+        ),
+    ),
+    Difference(
         "supervisor_scheduling_refused",
         "nice value and CPUs of PID 1, set by the worker",
         Side(True, "EPERM from the list"),
@@ -122,6 +146,27 @@ ENFORCED = (
         "a unix socket of the host among the mounts",
         Side(True, "is mounted, which readback and attestation find"),
         Side(False, "does not start"),
+    ),
+    Difference(
+        "bell_opens_for_writing",
+        "the pipe that wakes a waiting cell, opened for writing by PID 1 on its read-only mount",
+        Side(True, "opens, as Linux has it; what is written is read by PID 1 itself"),
+        Side(False, "EROFS"),
+    ),
+    Difference(
+        "proc_self_writable",
+        "files of its own in /proc/self that the program may open for writing",
+        Side(True, "those that the kernel gives everybody (`comm`, `oom_score_adj` …)"),
+        Side(False, "none"),
+    ),
+    Difference(
+        "places_of_the_sandbox",
+        "writable places that no mount of ours makes",
+        Side("", "none"),
+        Side(
+            "/dev(/(shm|pts(/ptmx)?|net(/tun)?|fuse))?|/proc/sys/.*",
+            "gVisor's own `/dev` and `/proc/sys`, in memory that counts as the cell's",
+        ),
     ),
     Difference(
         "supervisor_environment_readable",

@@ -20,6 +20,7 @@ from engine.run.projection import result_of, view_of
 from engine.run.status import Status
 from engine.run.store import RunNotFound, RunStore
 from engine.run.view import RunView, calls_of
+from engine.sandbox.policy import Runtime
 from tests.helpers.crash_checks import check_executions, leftovers
 from tests.helpers.crash_programs import answer
 from tests.helpers.crash_server import CrashServer, Job
@@ -37,6 +38,7 @@ class Stage:
     server: CrashServer
     ledger: Ledger
     engine: str = ""
+    runtime: Runtime = "runc"
     snapshots: dict[str, Path] = field(default_factory=dict)
     pause_s: float = 0.002
     engine_timeout_s: float = 20.0
@@ -54,6 +56,7 @@ class Stage:
             ledger=self.ledger.address,
             snapshot=str(self.snapshots[program]) if self.snapshots else "",
             engine=self.engine,
+            runtime=self.runtime,
             pause_s=self.pause_s,
             engine_timeout_s=self.engine_timeout_s,
         )

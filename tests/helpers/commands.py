@@ -14,6 +14,7 @@ from textwrap import dedent
 from typing import Any
 
 from engine.sandbox import probed
+from engine.sandbox.policy import Runtime
 from engine.sandbox.service import Sandbox
 from engine.settings import Settings, load
 from sandbox_images import store
@@ -23,29 +24,32 @@ CLOCHE = Path(sys.executable).with_name("cloche")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def home_with_image(home: Path, *, host: str = "") -> Path:
+def home_with_image(home: Path, *, host: str = "", runtime: Runtime = "runc") -> Path:
     """A home that holds the image which the tests built, without building or copying it, and in which the probe held before.
 
-    The latter for the engine at `host` (the configured one), runc and a policy of default settings: see `as_if_probed`.
+    The latter for the engine at `host` (the configured one), the runtime and a policy of default settings: see `as_if_probed`.
     """
     images = home / "images"
     images.mkdir(parents=True, mode=0o700)
     for path in (CACHE / "home" / "images").iterdir():
         if path.suffix in (".tar", ".json"):
             os.link(path, images / path.name)
-    as_if_probed(Settings(home=home, docker_host=host or load().docker_host, runtime="runc"))
+    as_if_probed(Settings(home=home, docker_host=host or load().docker_host, runtime=runtime))
     return home
 
 
 def as_if_probed(settings: Settings) -> None:
     """Write into the home what a probe that held leaves, so that not every test of jobs makes a hundred attempts first.
 
+    For the runtime of the settings, which is runc where they say `auto`.
+
     Who can write the home can do this, and nobody else: there is no setting for it.
     """
     sandbox = Sandbox.from_settings(settings)
     image = store.current(settings.home)
     assert image is not None
-    probed.remember(settings.home, probed.key_of(sandbox, "runc", image.image_id))
+    runtime: Runtime = "runsc" if settings.runtime == "runsc" else "runc"
+    probed.remember(settings.home, probed.key_of(sandbox, runtime, image.image_id))
     sandbox.engine.close()
 
 

@@ -14,6 +14,7 @@ from engine.clock import SystemClock
 from engine.sandbox import labels
 from engine.sandbox.docker import Engine
 from engine.sandbox.engine_errors import ContainerGone
+from engine.sandbox.policy import Runtime
 from engine.sandbox.service import Sandbox
 from engine.settings import Settings
 from tests.helpers.chaos import Stage, Trial
@@ -117,18 +118,25 @@ def kill_and_wait(pid: int) -> None:
 
 @contextmanager
 def real_stage(
-    root: Path, host: str, *, private: PrivateEngine | None = None, programs: tuple[str, ...] = tuple(PACKAGES)
+    root: Path,
+    host: str,
+    *,
+    private: PrivateEngine | None = None,
+    programs: tuple[str, ...] = tuple(PACKAGES),
+    runtime: Runtime = "runc",
 ) -> Iterator[RealStage]:
-    """In a new home below `root`, with the current image, on the engine at `host`."""
+    """In a new home below `root`, with the current image, on the engine at `host`, in cells of this runtime."""
     client = Engine(host, timeout_s=60)
     loaded_image(client)
-    home = home_with_image(root / "home", host=host)
-    sandbox = Sandbox(Settings(home=home, docker_host=host, runtime="runc"), SystemClock(), client)
+    home = home_with_image(root / "home", host=host, runtime=runtime)
+    sandbox = Sandbox(Settings(home=home, docker_host=host, runtime=runtime), SystemClock(), client)
     snapshots = {name: package(root / "packages", name) for name in programs}
     with Ledger() as ledger, CrashServer() as server:
         # only an engine that is killed keeps a call waiting; one that others keep busy may take seconds
         patience_s = 5 if private else 60
-        stage = Stage(home, server, ledger, engine=host, snapshots=snapshots, engine_timeout_s=patience_s)
+        stage = Stage(
+            home, server, ledger, engine=host, runtime=runtime, snapshots=snapshots, engine_timeout_s=patience_s
+        )
         yield RealStage(stage, sandbox, private)
     client.close()
 

@@ -83,7 +83,7 @@ async def _execute(job: Job) -> None:
     settings = Settings(
         home=Path(job.home),
         docker_host=job.engine,
-        runtime="runc",
+        runtime=job.runtime,
         engine_timeout_s=job.engine_timeout_s,
         warm_cells=0,
     )

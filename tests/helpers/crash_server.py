@@ -20,6 +20,7 @@ from time import monotonic
 from typing import Literal, Self, get_args
 
 from engine import points
+from engine.sandbox.policy import Runtime
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,7 +45,7 @@ class Job:
 
     `act` happens when `point` comes the `nth` time. `snapshot`: the package's, for a real cell; empty: a scripted one plays the
     program of that name, by a clock that stands still unless `ticks`. `trace`: a file that gets every moment that comes.
-    `pause_s`: see `Noted`. `engine` is the address of the container engine.
+    `pause_s`: see `Noted`. `engine` is the address of the container engine, whose cells use `runtime`.
     """
 
     home: str
@@ -53,6 +54,7 @@ class Job:
     ledger: str
     snapshot: str = ""
     engine: str = ""
+    runtime: Runtime = "runc"
     verb: Literal["drive", "cancel", "decide"] = "drive"
     act: Literal["", "kill", "stop"] = ""
     point: str = ""

@@ -2,8 +2,8 @@
 
 A module or test marked `both_runtimes` runs once under runc, on the engine of the settings, and once under gVisor, on the second
 engine that `make test` starts. Where that engine does not run there is nothing to run it on, which the header of the test run
-says; in CI the tests are there all the same and fail. `runc_only("why")` takes one test out again; docs/reference/runtimes.md lists
-those with their reasons.
+says; in CI the tests are there all the same and fail. What runs under runc alone is marked `runc_only("why")`. A test's own mark
+counts before that of its module, and every module here has one; docs/reference/runtimes.md is made of them.
 """
 
 from __future__ import annotations

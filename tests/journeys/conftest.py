@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 
 from engine.sandbox.docker import Engine
-from engine.settings import load
+from engine.sandbox.policy import Runtime
 from tests.helpers.commands import Commands, home_with_image
+from tests.helpers.runtimes import host_of
 from tests.helpers.sandbox import loaded_image
 
 
 @pytest.fixture(scope="session")
-def engine_with_image() -> Iterator[Engine]:
-    """The engine that answers at the configured address, with the current image; none is a failure."""
-    engine = Engine(load().docker_host, timeout_s=60)
+def engine_with_image(runtime: Runtime) -> Iterator[Engine]:
+    """The engine whose cells use this runtime, with the current image; none is a failure."""
+    engine = Engine(host_of(runtime), timeout_s=60)
     loaded_image(engine)
     yield engine
     engine.close()
@@ -29,6 +30,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory, engine_with_image: Engine) 
 
 
 @pytest.fixture
-def cloche(tmp_path: Path, engine_with_image: Engine) -> Commands:
+def cloche(tmp_path: Path, engine_with_image: Engine, runtime: Runtime) -> Commands:
     """A home of the test's own."""
-    return Commands(home_with_image(tmp_path / "home"))
+    home = home_with_image(tmp_path / "home", host=engine_with_image.host, runtime=runtime)
+    return Commands(home, environment={"DOCKER_HOST": engine_with_image.host, "CLOCHE_RUNTIME": runtime})

@@ -14,13 +14,13 @@ from tests.helpers.commands import Commands
 from tests.helpers.publishing import package_files, write_package
 from tests.helpers.sandbox import wait_for
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.both_runtimes]
 
 
 @pytest.fixture
 def warm(cloche: Commands) -> Iterator[Commands]:
     """Commands whose pool has one place of a kind; nothing of it is left at the end."""
-    commands = replace(cloche, environment={"CLOCHE_WARM_CELLS": "1"})
+    commands = replace(cloche, environment={**cloche.environment, "CLOCHE_WARM_CELLS": "1"})
     yield commands
     settled(commands)
     assert commands("cells", "reap", "--idle", "--json").code == 0

@@ -17,21 +17,6 @@ collect_ignore_glob = [] if "runsc" in runtimes.tried() else ["test_gvisor_*.py"
 """What is about gVisor alone, where it cannot be had."""
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests marked `both_runtimes` once for each; through the fixture, so that what stands on it is made anew for each."""
-    marks = {mark.name for mark in metafunc.definition.iter_markers()}
-    if "both_runtimes" in marks and "runtime" in metafunc.fixturenames:
-        wanted = ("runc",) if "runc_only" in marks else runtimes.tried()
-        metafunc.parametrize("runtime", wanted, scope="session", indirect=True)
-
-
-@pytest.fixture(scope="session")
-def runtime(request: pytest.FixtureRequest) -> Runtime:
-    """The OCI runtime of cells."""
-    chosen: Runtime = getattr(request, "param", "runc")
-    return chosen
-
-
 @pytest.fixture(scope="session")
 def engine(runtime: Runtime) -> Iterator[Engine]:
     """The engine of the settings, or with runsc the second one; none is a failure."""

@@ -14,13 +14,13 @@ from engine.app import App, open_app
 from engine.run.status import Status
 from engine.run.view import RunView
 from engine.sandbox.docker import Engine
-from engine.settings import Settings, load
+from engine.sandbox.policy import Runtime
 from tests.helpers.cancelling import cancelled_at, check_cancelled
 from tests.helpers.chaos import Trial
 from tests.helpers.crash_cells import RealStage, kill_and_wait, real_stage
 from tests.helpers.sandbox import alive, wait_for
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.both_runtimes]
 
 PROMISED_S = 2.0
 BUSY_S = 10.0
@@ -30,15 +30,16 @@ FOREVER = {"pause_s": 600}
 
 
 @pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Iterator[RealStage]:
-    with real_stage(tmp_path_factory.mktemp("cancel"), load().docker_host, programs=("beating", "branches")) as stage:
+def real(tmp_path_factory: pytest.TempPathFactory, engine: Engine, runtime: Runtime) -> Iterator[RealStage]:
+    root = tmp_path_factory.mktemp("cancel")
+    with real_stage(root, engine.host, programs=("beating", "branches"), runtime=runtime) as stage:
         yield stage
 
 
 @pytest.fixture(scope="module")
 def app(real: RealStage) -> Iterator[App]:
     """The canceller's."""
-    settings = Settings(home=real.sandbox.settings.home, docker_host=load().docker_host, runtime="runc", warm_cells=0)
+    settings = real.sandbox.settings.model_copy(update={"warm_cells": 0})
     with open_app(settings) as opened:
         yield opened
 
@@ -134,6 +135,7 @@ def test_cancelled_while_a_cell_is_opened_no_code_is_executed(real: RealStage, a
     real.check_nothing_left()
 
 
+@pytest.mark.runc_only("what is cancelled here is a run between calls; the cell is ended as in the other tests")
 @pytest.mark.parametrize(
     ("point", "nth"),
     [("cell.delivered", 1), ("effect.before", 1), ("effect.before", 2), ("effect.before", 3), ("reply.sent", 1)],
@@ -150,6 +152,7 @@ def test_cancelled_at_a_moment_of_its_program_the_cell_is_gone_in_time(
     real.check_nothing_left()
 
 
+@pytest.mark.runc_only("what is cancelled here is a run between calls; the cell is ended as in the other tests")
 @pytest.mark.parametrize("point", ["gone.before", "cell.delivered", "reply.before"])
 def test_cancelled_while_it_goes_on_after_a_crash_it_leaves_nothing(real: RealStage, app: App, point: str) -> None:
     def by(trial: Trial) -> RunView:
@@ -164,6 +167,7 @@ def test_cancelled_while_it_goes_on_after_a_crash_it_leaves_nothing(real: RealSt
     real.check_nothing_left()
 
 
+@pytest.mark.runc_only("what is cancelled here is a run between calls; the cell is ended as in the other tests")
 @pytest.mark.parametrize("point", ["cell.finishing", "cell.killed", "cell.removed", "cell.finished"])
 def test_cancelled_while_its_cell_ends_a_run_stays_completed(real: RealStage, app: App, point: str) -> None:
     trial = real.stage.trial("branches")

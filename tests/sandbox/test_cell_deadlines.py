@@ -37,7 +37,13 @@ from tests.helpers.sandbox import (
     wait_for,
 )
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
+pytestmark = [
+    pytest.mark.sandbox,
+    pytest.mark.anyio,
+    pytest.mark.runc_only(
+        "the clocks are those of the host and of the supervisor; kills, stops and freezers are tried under both"
+    ),
+]
 
 ROOT = Path(__file__).parents[2]
 
@@ -144,7 +150,7 @@ def owner(sandbox: Sandbox, image_id: str, *packages: Path, deadline_s: float) -
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "CLOCHE_HOME": str(sandbox.settings.home)},
+        env={**os.environ, "CLOCHE_HOME": str(sandbox.settings.home), "DOCKER_HOST": sandbox.engine.host},
     ) as process:
         assert process.stdout is not None
         made = Owner(process, [])
@@ -184,10 +190,24 @@ async def lost(cell: Cell) -> None:
 # the supervisor alone
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.both_runtimes
 async def test_whatever_a_program_does_it_ends_at_its_deadline_without_an_owner(
+    sandbox: Sandbox, engine: Engine, image_id: str, tmp_path: Path
+) -> None:
+    check_ends_at_deadline(sandbox, engine, image_id, tmp_path, signal.SIGKILL)
+
+
+@pytest.mark.runc_only("10 s; a cell does not see whether its owner is dead or stopped")
+async def test_whatever_a_program_does_it_ends_at_its_deadline_while_its_owner_is_stopped(
+    sandbox: Sandbox, engine: Engine, image_id: str, tmp_path: Path
+) -> None:
+    check_ends_at_deadline(sandbox, engine, image_id, tmp_path, signal.SIGSTOP)
+
+
+def check_ends_at_deadline(
     sandbox: Sandbox, engine: Engine, image_id: str, tmp_path: Path, number: signal.Signals
 ) -> None:
+    """All programs at once, whose owner gets this signal."""
     with owner(sandbox, image_id, *packages(tmp_path, *PROGRAMS), deadline_s=2) as owned:
         os.kill(owned.process.pid, number)
         stopped = monotonic()
@@ -260,6 +280,7 @@ async def test_a_frozen_cell_is_ended_by_the_host_at_its_own_deadline(
     assert remains.find({cell.container}) == {}
 
 
+@pytest.mark.both_runtimes
 @pytest.mark.parametrize("how", ["by the engine", "behind its back"])
 async def test_a_cell_that_is_frozen_when_its_owner_dies_is_ended_by_the_next_start(
     sandbox: Sandbox, engine: Engine, image_id: str, tmp_path: Path, how: str
@@ -275,6 +296,7 @@ async def test_a_cell_that_is_frozen_when_its_owner_dies_is_ended_by_the_next_st
     assert containers_of(sandbox) == []
 
 
+@pytest.mark.both_runtimes
 async def test_a_frozen_cell_that_is_cancelled_goes_as_any_other(
     sandbox: Sandbox, engine: Engine, image_id: str, tmp_path: Path
 ) -> None:

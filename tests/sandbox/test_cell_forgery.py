@@ -16,31 +16,51 @@ pytestmark = [pytest.mark.sandbox, pytest.mark.anyio, pytest.mark.both_runtimes]
 CALL = '{"t":"call","c":%d,"scope":"/","fn":"now","n":1,"args":{},"site":"workflow.py:1"}\\n'
 
 FORGERIES = [
+    ("frame.unknown_type", 'say(\'{"t":"end","cause":"exit","detail":"","exit":0,"stragglers":0,"usage":{}}\\n\')'),
+    ("frame.oversized", "say('x' * (2 << 20))"),
+    ("frame.too_deep", "say('{\"t\":\"result\",\"value\":' + '[' * 100_000 + ']' * 100_000 + '}\\n')"),
+    ("call.repeated", f"say('{CALL}' % 1); say('{CALL}' % 1)"),
+    ("value.not_canonical", 'say(\'{"t":"result","value":{"$data":["os:system",{}]}}\\n\')'),
+]
+"""One of each kind: another's message, too long, too deep, out of order, a value that is none."""
+
+MORE_FORGERIES = [
     ("frame.not_json", "say('nonsense\\n')"),
     ("frame.not_utf8", "os.write(3, b'\\xff\\xfe\\n')"),
     ("frame.not_object", "say('[1]\\n')"),
-    ("frame.unknown_type", 'say(\'{"t":"end","cause":"exit","detail":"","exit":0,"stragglers":0,"usage":{}}\\n\')'),
     ("frame.unknown_type", 'say(\'{"t":"hello","nonce":"x","attestation":{}}\\n\')'),
     ("frame.unknown_type", 'say(\'{"t":"ack","upto":5}\\n\')'),
     ("frame.unknown_type", 'say(\'{"t":"artifact","path":"../../x","i":1,"of":1,"size":0,"data":""}\\n\')'),
     ("frame.unknown_field", 'say(\'{"t":"result","value":1,"v":1,"g":1,"q":9}\\n\')'),
     ("frame.bad_field", 'say(\'{"t":"call","c":"1","scope":"/","fn":"now","n":1,"args":{},"site":"x"}\\n\')'),
-    ("frame.oversized", "say('x' * (2 << 20))"),
-    ("frame.too_deep", "say('{\"t\":\"result\",\"value\":' + '[' * 100_000 + ']' * 100_000 + '}\\n')"),
     ("call.out_of_order", f"say('{CALL}' % 2)"),
-    ("call.repeated", f"say('{CALL}' % 1); say('{CALL}' % 1)"),
     ("part.unknown", 'say(\'{"t":"result","value_part":7}\\n\')'),
     ("part.out_of_order", 'say(\'{"t":"part","id":5,"i":1,"of":1,"data":"1"}\\n\')'),
     ("value.not_canonical", 'say(\'{"t":"result","value":{"$set":[2,1]}}\\n\')'),
-    ("value.not_canonical", 'say(\'{"t":"result","value":{"$data":["os:system",{}]}}\\n\')'),
 ]
 
 
-@pytest.mark.runc_only("15 s; the same supervisor reads the same messages, and two tests of forgeries run under both")
-@pytest.mark.parametrize(("code", "attack"), FORGERIES, ids=[f"{code}-{n}" for n, (code, _) in enumerate(FORGERIES)])
+def ids(forgeries: list[tuple[str, str]]) -> list[str]:
+    return [f"{code}-{number}" for number, (code, _) in enumerate(forgeries)]
+
+
+@pytest.mark.parametrize(("code", "attack"), FORGERIES, ids=ids(FORGERIES))
 async def test_a_forged_message_ends_the_program_by_its_name(
     sandbox: Sandbox, image_id: str, tmp_path: Path, code: str, attack: str
 ) -> None:
+    await check_forged(sandbox, image_id, tmp_path, code, attack)
+
+
+@pytest.mark.runc_only("the same supervisor reads the same bytes; one message of each kind is sent under both")
+@pytest.mark.parametrize(("code", "attack"), MORE_FORGERIES, ids=ids(MORE_FORGERIES))
+async def test_every_other_forged_message_ends_the_program_by_its_name(
+    sandbox: Sandbox, image_id: str, tmp_path: Path, code: str, attack: str
+) -> None:
+    await check_forged(sandbox, image_id, tmp_path, code, attack)
+
+
+async def check_forged(sandbox: Sandbox, image_id: str, tmp_path: Path, code: str, attack: str) -> None:
+    """A program that makes this attack and waits is ended as `code`."""
     body = f"""
 import os, time
 

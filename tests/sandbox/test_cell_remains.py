@@ -34,7 +34,11 @@ from tests.helpers.sandbox import (
     wait_for,
 )
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
+pytestmark = [
+    pytest.mark.sandbox,
+    pytest.mark.anyio,
+    pytest.mark.runc_only("what runc leaves; what gVisor leaves has test_gvisor_remains.py"),
+]
 
 
 @pytest.fixture(scope="module")

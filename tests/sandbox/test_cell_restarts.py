@@ -32,7 +32,11 @@ from tests.helpers.sandbox import (
     wait_for,
 )
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
+pytestmark = [
+    pytest.mark.sandbox,
+    pytest.mark.anyio,
+    pytest.mark.runc_only("20 s of engines that stop and start; a cell does not see its engine"),
+]
 
 WAITING = """
     from cloche import llm

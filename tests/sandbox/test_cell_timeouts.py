@@ -19,9 +19,9 @@ from engine.sandbox.outcome import Cause
 from engine.sandbox.service import Sandbox
 from tests.helpers.sandbox import running, snapshot
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
+pytestmark = [pytest.mark.sandbox, pytest.mark.anyio, pytest.mark.both_runtimes]
 
-RUNS = {"runc": 200, "runsc": 40}
+RUNS = {"runc": 200, "runsc": 8}
 """A cell of gVisor takes several times as long; what is left on the machine by chance shows in fewer."""
 
 AT_ONCE = 4

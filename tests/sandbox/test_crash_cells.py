@@ -8,18 +8,24 @@ from random import Random
 import pytest
 
 from engine.sandbox.docker import Engine
-from engine.settings import load
+from engine.sandbox.policy import Runtime
 from tests.helpers.crash_cells import RealStage, Victim, one_of_each, real_stage, while_a_cell_lives
 from tests.helpers.crash_checks import chosen_seed
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [
+    pytest.mark.sandbox,
+    pytest.mark.runc_only(
+        "minutes; the record is the host's, and the moments at which a runtime is at work are tried under both"
+    ),
+]
 
 PROGRAMS = ("sequential", "large", "outputs", "handled", "branches")
 
 
 @pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Iterator[RealStage]:
-    with real_stage(tmp_path_factory.mktemp("crash"), load().docker_host, programs=PROGRAMS) as stage:
+def real(tmp_path_factory: pytest.TempPathFactory, engine: Engine, runtime: Runtime) -> Iterator[RealStage]:
+    root = tmp_path_factory.mktemp("crash")
+    with real_stage(root, engine.host, programs=PROGRAMS, runtime=runtime) as stage:
         yield stage
 
 
@@ -33,6 +39,23 @@ def crash_each(real: RealStage, victim: Victim, program: str, moments: list[tupl
         trial.check_end()
         real.check_nothing_left()
     return len(moments)
+
+
+@pytest.mark.both_runtimes
+@pytest.mark.parametrize(
+    ("victim", "point"),
+    [
+        ("orchestrator", "cell.created"),
+        ("orchestrator", "cell.started"),
+        ("orchestrator", "cell.killed"),
+        ("cell", "cell.started"),
+        ("cell", "effect.done"),
+    ],
+)
+def test_killed_while_its_runtime_is_at_work_the_run_goes_on_in_another_cell(
+    real: RealStage, victim: Victim, point: str
+) -> None:
+    assert crash_each(real, victim, "outputs", [(point, 1)]) == 1
 
 
 def test_killed_at_any_named_moment_of_a_cell_the_process_leaves_no_cell_behind(real: RealStage) -> None:

@@ -12,7 +12,10 @@ from tests.helpers.crash_cells import RealStage, kill_and_wait, real_stage
 from tests.helpers.private_engine import PrivateEngine, private_engine
 from tests.helpers.sandbox import alive
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [
+    pytest.mark.sandbox,
+    pytest.mark.runc_only("as test_cell_restarts.py, with runs"),
+]
 
 
 @pytest.fixture(scope="module")

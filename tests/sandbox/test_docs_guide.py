@@ -15,7 +15,11 @@ from engine.sandbox.service import Sandbox
 from tests.helpers.doc_pages import write_guide_package
 from tests.helpers.sandbox import SandboxCells
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
+pytestmark = [
+    pytest.mark.sandbox,
+    pytest.mark.anyio,
+    pytest.mark.runc_only("the package of the guide, which is as sound as the small one that both have"),
+]
 
 
 @pytest.fixture

@@ -17,7 +17,12 @@ import pytest
 
 from tests.helpers.engine_script import ScriptedEngine, gone, left_running, wait_until
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [
+    pytest.mark.sandbox,
+    pytest.mark.runc_only(
+        "containers are to be left running, without a cell; test_gvisor_engine.py has those of gVisor"
+    ),
+]
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from engine.sandbox.service import Sandbox
 from tests.helpers.package_tests import EXAMPLES, PACKAGES
 from tests.helpers.sandbox import SandboxCells
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
+pytestmark = [pytest.mark.sandbox, pytest.mark.anyio, pytest.mark.both_runtimes]
 
 
 @pytest.fixture
@@ -33,6 +33,7 @@ async def refusal(name: str, services: Services) -> GateReport:
     return raised.value.report
 
 
+@pytest.mark.runc_only("34 s; that sound packages pass is tried under both with a small one")
 async def test_every_example_is_published_with_evidence_as_a_planner_must(services: Services) -> None:
     revisions = {}
     for name in PACKAGES:
@@ -40,6 +41,7 @@ async def test_every_example_is_published_with_evidence_as_a_planner_must(servic
     assert dict(revisions["dependency_review"].pins) == {"requirements_parse": revisions["requirements_parse"].revision}
 
 
+@pytest.mark.runc_only("a failing assertion is tried under both with a smaller package")
 async def test_the_package_with_a_failing_test_is_refused_by_that_test_alone(services: Services) -> None:
     report = await refusal("failing_test", services)
     assert [(case.outcome, case.id.rpartition("::")[2]) for case in report.cases] == [

@@ -19,7 +19,13 @@ from engine.sandbox.service import Sandbox
 from tests.helpers.publishing import package_files, write_package
 from tests.helpers.sandbox import SandboxCells
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
+pytestmark = [
+    pytest.mark.sandbox,
+    pytest.mark.anyio,
+    pytest.mark.runc_only(
+        "a minute; what judges a case is the guest's own code, and what the kernel decides runs under both"
+    ),
+]
 
 IMPORTS = "import asyncio\nimport pytest\nfrom cloche.testing import script\nfrom workflows.say import say\n\n\n"
 GOOD = 'def test_zz_good():\n    assert say("a") == "a!"\n\n\n'
@@ -52,6 +58,7 @@ def outcomes(report: GateReport) -> dict[str, str]:
     return {case.id.rpartition("::")[2]: case.outcome for case in report.cases}
 
 
+@pytest.mark.both_runtimes
 async def test_a_sound_package_passes_with_evidence(gate: Gate) -> None:
     report = await gate(GOOD)
     assert report.passed
@@ -75,6 +82,49 @@ async def test_a_failing_assertion_is_told_with_its_values(gate: Gate) -> None:
     report = await gate('def test_bad():\n    assert say("a") == "b!"\n\n\n' + GOOD)
     assert outcomes(report) == {"test_bad": "failed", "test_zz_good": "passed"}
     assert "'a!' == 'b!'" in report.cases[0].detail
+
+
+CHEATS = """
+def test_aa_exits():
+    say(1)
+    raise SystemExit(0)
+
+
+def test_bb_leaves():
+    say(1)
+    getattr(getattr(asyncio, "base_events"), "os")._exit(0)
+
+
+def test_cc_expects_to_fail():
+    say(1)
+    getattr(pytest, "xfail")("no")
+
+
+def test_dd_catches_and_skips():
+    try:
+        assert say("a") == "b!"
+    except AssertionError:
+        getattr(pytest, "skip")("no")
+
+
+def test_ee_never_returns():
+    def deep(n):
+        return deep(n + 1)
+
+    deep(0)
+
+
+"""
+
+
+@pytest.mark.both_runtimes
+async def test_no_way_of_leaving_early_passes_beside_others(gate: Gate) -> None:
+    report = await gate(CHEATS + GOOD)
+    left, *told, deep, good = outcomes(report).items()
+    assert left[1] in ("failed", "crashed", "error")
+    assert [outcome for _, outcome in told] == ["crashed", "failed", "failed"]
+    assert (deep[1], good) == ("failed", ("test_zz_good", "passed"))
+    assert not report.passed
 
 
 @pytest.mark.parametrize(
@@ -163,6 +213,7 @@ async def test_sources_are_read_only(gate: Gate) -> None:
     assert report.passed, report.cases
 
 
+@pytest.mark.both_runtimes
 async def test_a_child_process_does_not_delay_or_outlive_its_case(gate: Gate) -> None:
     report = await gate(
         "def test_leaves_a_child():\n"
@@ -174,6 +225,7 @@ async def test_a_child_process_does_not_delay_or_outlive_its_case(gate: Gate) ->
     assert report.duration_s < 30
 
 
+@pytest.mark.both_runtimes
 async def test_signals_to_every_process_end_only_the_case_that_sent_them(gate: Gate) -> None:
     code = (
         "import os, signal\\n"
@@ -218,12 +270,14 @@ def test_bb_fails():
 '''
 
 
+@pytest.mark.both_runtimes
 async def test_a_forged_report_is_taken_for_its_own_case_only(gate: Gate) -> None:
     report = await gate(FORGERY + GOOD)
     assert outcomes(report) == {"test_aa_forges": "passed", "test_bb_fails": "failed", "test_zz_good": "passed"}
     assert not report.passed
 
 
+@pytest.mark.both_runtimes
 async def test_patching_pytest_changes_only_the_own_case(gate: Gate) -> None:
     report = await gate(
         "def test_aa_patches():\n    modules = getattr(getattr(asyncio, 'base_events'), 'sys').modules\n"
@@ -250,6 +304,7 @@ async def test_tests_that_never_call_the_entry_are_told(gate: Gate) -> None:
     assert report.evidence.detail == "no passing test calls the entry."
 
 
+@pytest.mark.both_runtimes
 async def test_memory_is_bounded_and_only_the_case_pays(gate: Gate) -> None:
     report = await gate(
         f"def test_aa_eats():\n    held = [b'x' * 10_000_000 for _ in range(200)]\n    assert held\n\n\n{GOOD}"

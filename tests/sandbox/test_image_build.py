@@ -24,7 +24,10 @@ from sandbox_images.store import current, ensure_built
 from sandbox_images.verify import open_archive, verify_archive
 from tests.helpers.fake_mirror import fake_mirror
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [
+    pytest.mark.sandbox,
+    pytest.mark.runc_only("the image is the same; every test under gVisor runs it"),
+]
 
 DEBS = Path(__file__).parents[2] / ".cache" / "debs"
 """Kept between runs, so that the mirror is asked once."""

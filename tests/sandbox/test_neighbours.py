@@ -16,10 +16,12 @@ from engine.sandbox.cell import Cell
 from engine.sandbox.docker import Engine
 from engine.sandbox.frames import Call, End
 from engine.sandbox.outcome import Cause
+from engine.sandbox.policy import Runtime
+from engine.sandbox.runtimes import expected
 from engine.sandbox.service import Sandbox
 from tests.helpers.sandbox import Story, make_sandbox, nothing_left, running, snapshot
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
+pytestmark = [pytest.mark.sandbox, pytest.mark.anyio, pytest.mark.both_runtimes]
 
 MIB = 1024 * 1024
 MEMORY, TMP, PROCESSES = 192 * MIB, 16 * MIB, 64
@@ -225,7 +227,7 @@ async def test_runs_past_one_of_their_limits_fail_alone(small: Sandbox, image_id
 
 
 async def test_a_run_beside_a_fork_bomb_a_flood_and_a_full_tmp_is_answered_and_succeeds(
-    roomy: Sandbox, image_id: str, tmp_path: Path
+    roomy: Sandbox, image_id: str, tmp_path: Path, runtime: Runtime
 ) -> None:
     meeting, done = Meeting(1 + len(HOSTILE)), anyio.Event()
 
@@ -248,12 +250,14 @@ async def test_a_run_beside_a_fork_bomb_a_flood_and_a_full_tmp_is_answered_and_s
         )
     assert stories["normal"].value == [f"answer to question {number}" for number in range(40)]
     assert stories["normal"].ended.cause is Cause.EXIT
-    # under gVisor the kernel of the cell counts as the cell's, and the bomb ends for memory
-    allowed = {Cause.CANCELLED} if roomy.settings.runtime == "runc" else {Cause.CANCELLED, Cause.LIMIT_MEMORY}
+    allowed = {Cause.CANCELLED}
+    if expected(runtime, "fork_bomb") == "memory":
+        allowed.add(Cause.LIMIT_MEMORY)
     assert {stories[name].ended.cause for name in HOSTILE} <= allowed
     assert len(stories["output flood"].output()) <= 2 * MIB
 
 
+@pytest.mark.runc_only("16 s; uids, places and refusals are given by the host")
 async def test_fifty_starts_at_once_succeed_or_are_refused_by_name_and_leave_nothing(
     tmp_path: Path, engine: Engine, image_id: str
 ) -> None:

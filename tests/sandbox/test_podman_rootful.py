@@ -19,7 +19,11 @@ from tests.helpers.podman_engine import loaded, podman_engine
 from tests.helpers.sandbox import containers_of, make_sandbox, nothing_left, run_package, snapshot
 from tests.sandbox.test_cell_policy import WEAKER
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
+pytestmark = [
+    pytest.mark.sandbox,
+    pytest.mark.anyio,
+    pytest.mark.runc_only("Podman's engines here have runc"),
+]
 
 
 @pytest.fixture(scope="module")

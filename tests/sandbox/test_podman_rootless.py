@@ -15,7 +15,10 @@ from engine.sandbox.docker import Engine
 from tests.helpers.podman_engine import PodmanEngine, loaded, podman_engine
 from tests.helpers.sandbox import containers_of, make_sandbox, nothing_left, run_package, snapshot
 
-pytestmark = [pytest.mark.sandbox]
+pytestmark = [
+    pytest.mark.sandbox,
+    pytest.mark.runc_only("Podman's engines here have runc"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,9 @@ from engine.sandbox.policy import Runtime
 from engine.sandbox.probes import probe
 from engine.sandbox.service import Sandbox
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.both_runtimes]
 
 
-@pytest.mark.both_runtimes
 def test_every_attempt_is_blocked_in_a_full_cell_and_gets_through_without_protection(
     runtime: Runtime, sandbox: Sandbox, image_id: str
 ) -> None:

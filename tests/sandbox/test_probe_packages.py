@@ -18,7 +18,11 @@ from engine.sandbox.probe_report import ProbeRow
 from engine.sandbox.service import Sandbox
 from tests.helpers.weak_guest import Change, weakened, with_guest
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
+pytestmark = [
+    pytest.mark.sandbox,
+    pytest.mark.anyio,
+    pytest.mark.runc_only("changes to the guest's own code, found out by the guest's own code"),
+]
 
 Probe = Callable[..., Any]
 

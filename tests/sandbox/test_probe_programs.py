@@ -20,7 +20,11 @@ from engine.sandbox.probe_report import ProbeRow
 from engine.sandbox.service import Sandbox
 from tests.helpers.weak_guest import Change, weakened, with_guest
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
+pytestmark = [
+    pytest.mark.sandbox,
+    pytest.mark.anyio,
+    pytest.mark.runc_only("changes to the guest's own code and to limits; the probe itself runs under both"),
+]
 
 GIB = 1024**3
 Probe = Callable[..., Any]

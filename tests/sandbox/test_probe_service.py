@@ -19,7 +19,11 @@ from engine.sandbox.service import Sandbox
 from tests.helpers.commands import Commands, home_with_image, package
 from tests.helpers.sandbox import make_sandbox, nothing_left
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
+pytestmark = [
+    pytest.mark.sandbox,
+    pytest.mark.anyio,
+    pytest.mark.runc_only("a minute of probes; when one is due is the host's decision"),
+]
 
 
 class Leaking(Sandbox):

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from time import monotonic
 
-import docker
 import pytest
 
 from engine.clock import SystemClock
@@ -14,9 +13,10 @@ from engine.sandbox.docker import Engine
 from engine.sandbox.frames import Call
 from engine.sandbox.outcome import Cause
 from engine.sandbox.service import Sandbox
+from tests.helpers.raw_engine import ask_engine
 from tests.helpers.sandbox import containers_of, run_package, running, snapshot, tell
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
+pytestmark = [pytest.mark.sandbox, pytest.mark.anyio, pytest.mark.both_runtimes]
 
 
 async def test_the_interpreter_starts_from_nothing_and_hashes_the_same_each_time(
@@ -62,15 +62,13 @@ class LaterClock(SystemClock):
 async def test_a_frozen_cell_is_ended_by_the_reaper(
     sandbox: Sandbox, engine: Engine, image_id: str, tmp_path: Path
 ) -> None:
-    client = docker.from_env(timeout=30)
     async with running(sandbox, image_id, snapshot(tmp_path / "s", WAITING)) as cell:
         while not isinstance(await cell.receive(), Call):
             pass
-        client.api.pause(cell.container)
+        ask_engine(engine.host, "POST", f"/containers/{cell.container}/pause")
         (reaped,) = Sandbox(sandbox.settings, LaterClock(), engine).reap()
         assert (reaped.cell_id, reaped.why, reaped.problem) == (cell.cell_id, "expired", "")
         assert not engine.exists(cell.container)
-    client.close()
 
 
 async def test_a_cancelled_cell_is_proven_gone_within_two_seconds(
@@ -111,5 +109,6 @@ async def test_the_times_of_a_cell_add_up_to_what_it_took(sandbox: Sandbox, imag
     assert 0.5 * taken < sum(parts) <= taken
 
 
+@pytest.mark.runc_only("the same image, which runs nothing here")
 async def test_the_image_is_small(engine: Engine, image_id: str) -> None:
     assert engine.inspect_image(image_id)["Size"] < 60_000_000

@@ -26,7 +26,11 @@ from tests.helpers.commands import Commands
 from tests.helpers.lives import Lived, Lives
 from tests.helpers.sandbox import make_sandbox, nothing_left
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
+pytestmark = [
+    pytest.mark.sandbox,
+    pytest.mark.anyio,
+    pytest.mark.runc_only("minutes; sizes are bounded by the host and by the guest's own code"),
+]
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB

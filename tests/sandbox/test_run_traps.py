@@ -21,7 +21,11 @@ from engine.sandbox.docker import Engine
 from tests.helpers.lives import Lived, Lives
 from tests.helpers.sandbox import make_sandbox, nothing_left
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
+pytestmark = [
+    pytest.mark.sandbox,
+    pytest.mark.anyio,
+    pytest.mark.runc_only("200 s; what may differ when a program runs again is the guest's own code"),
+]
 
 HEAD = """
 import asyncio

@@ -18,7 +18,11 @@ from tests.helpers.commands import Commands, home_with_image
 from tests.helpers.private_engine import PrivateEngine, private_engine
 from tests.helpers.sandbox import containers_of, loaded_image, make_sandbox, nothing_left
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
+pytestmark = [
+    pytest.mark.sandbox,
+    pytest.mark.anyio,
+    pytest.mark.runc_only("engines whose `runsc` is something else, to be refused"),
+]
 
 BROKEN = "echo 'this program does not work' >&2; exit 1"
 RUNC = """for a; do

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import mmap
 import os
@@ -14,10 +15,12 @@ import pytest
 
 from engine.sandbox import seccomp
 from engine.sandbox.docker import Engine
+from engine.sandbox.policy import Runtime
+from engine.sandbox.runtimes import expected
 from tests.helpers import standard_library
 from tests.helpers.sandbox import make_sandbox, run_package, snapshot
 
-pytestmark = [pytest.mark.sandbox]
+pytestmark = [pytest.mark.sandbox, pytest.mark.both_runtimes]
 
 HIGHEST = 480
 """Past the last number of the kernels of the day (468 in 6.18)."""
@@ -192,6 +195,7 @@ BODY = """
             "x32": in_child(lambda: call(0x40000000 | 39)),
             "x32 socket": in_child(lambda: call(0x40000000 | 41, 2, 1, 0)),
             "32 bit": in_child(lambda: str(machine_code(b"\\xb8\\x14\\0\\0\\0\\xcd\\x80\\xc3"))),  # getpid by int 0x80
+            "32 bit refused": in_child(lambda: str(machine_code(b"\\xb8\\x29\\0\\0\\0\\xcd\\x80\\xc3"))),
             "past the end": in_child(lambda: call(100_000)),
         }}
 """
@@ -210,7 +214,7 @@ def body() -> str:
 def told(engine: Engine, image_id: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What one cell answered: the calls of all tests here."""
     root = tmp_path_factory.mktemp("calls")
-    sandbox = make_sandbox(root / "home", engine, runtime="runc")
+    sandbox = make_sandbox(root / "home", engine)
 
     async def run() -> Any:
         return await run_package(sandbox, image_id, snapshot(root / "s", body()), deadline_s=60)
@@ -220,20 +224,22 @@ def told(engine: Engine, image_id: str, tmp_path_factory: pytest.TempPathFactory
     return value
 
 
-def test_a_call_that_the_list_does_not_name_is_refused(told: dict[str, Any]) -> None:
+def test_a_call_that_the_list_does_not_name_is_refused(told: dict[str, Any], runtime: Runtime) -> None:
     allowed = {call.number for call in seccomp.system_calls()}
     last = max(allowed | {seccomp.CLONE3_NUMBER})
     others = set(range(HIGHEST)) - allowed - set(EXEMPT)
-    wanted = {number: "EPERM" if number < last else "ENOSYS" for number in others}
+    newer = expected(runtime, "newer_calls_answer")
+    wanted = {number: "EPERM" if number < last else newer for number in others}
     wanted[seccomp.CLONE3_NUMBER] = "ENOSYS"
     assert {number: told["every"][number] for number in wanted} == wanted
-    assert told["past the end"] == "ENOSYS"
+    assert told["past the end"] == newer
     assert all(told["every"][number] in answers for number, answers in EXEMPT.items())
 
 
-def test_a_call_of_the_list_is_let_through(told: dict[str, Any]) -> None:
+def test_a_call_of_the_list_is_let_through(told: dict[str, Any], runtime: Runtime) -> None:
+    refused = KERNEL_REFUSES_TOO | set(str(expected(runtime, "listed_calls_refused")).split())
     answers = {call.name: told["every"][call.number] for call in seccomp.system_calls()}
-    assert {name for name, answer in answers.items() if answer == "EPERM"} == KERNEL_REFUSES_TOO
+    assert {name for name, answer in answers.items() if answer == "EPERM"} == refused
     assert "ENOSYS" not in answers.values()
 
 
@@ -249,11 +255,13 @@ def test_a_call_is_refused_outside_the_arguments_that_the_list_lets_through(told
     assert told["outside"][number] == "EPERM"
 
 
+@pytest.mark.runc_only("about the list itself, without a cell")
 def test_every_rule_but_one_is_tried_from_outside() -> None:
     with_rules = {call.name for call in seccomp.system_calls() if call.rules}
     assert with_rules - set(BROKEN_RULES) == KERNEL_REFUSES_TOO
 
 
+@pytest.mark.runc_only("a control: it is the host's kernel that would answer")
 @pytest.mark.anyio
 async def test_without_the_rules_the_kernel_would_answer_those_calls_with_another_error(
     engine: Engine, image_id: str, tmp_path: Path
@@ -278,10 +286,16 @@ def test_the_upper_half_of_an_argument_does_not_get_past_a_rule(told: dict[str, 
     assert told["upper half"] == "EPERM"
 
 
-def test_calls_of_other_architectures_are_refused(told: dict[str, Any]) -> None:
-    assert told["x32"] == told["x32 socket"] == told["32 bit"] == "signal 31"  # SIGSYS
+def test_calls_of_other_architectures_are_refused_or_filtered(told: dict[str, Any], runtime: Runtime) -> None:
+    answers = {name: told[name] for name in ("x32", "x32 socket", "32 bit", "32 bit refused")}
+    if expected(runtime, "foreign_calls_answer") == "killed":
+        assert answers == dict.fromkeys(answers, "signal 31")  # SIGSYS
+    else:
+        bad_descriptor, not_permitted = str(-errno.EBADF), str(-errno.EPERM)  # of the 64-bit calls writev and socket
+        assert answers == dict(zip(answers, ("EPERM", "EPERM", bad_descriptor, not_permitted), strict=True))
 
 
+@pytest.mark.runc_only("a control on the host, without a cell")
 def test_the_32_bit_call_that_is_refused_in_a_cell_works_on_this_machine() -> None:
     """The control of the test before: without it, a kernel without 32-bit calls would pass too."""
     page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
@@ -296,7 +310,7 @@ def test_the_32_bit_call_that_is_refused_in_a_cell_works_on_this_machine() -> No
 async def test_the_standard_library_and_pytest_work_under_the_list(
     engine: Engine, image_id: str, tmp_path: Path
 ) -> None:
-    sandbox = make_sandbox(tmp_path / "home", engine, runtime="runc")
+    sandbox = make_sandbox(tmp_path / "home", engine)
     story = await run_package(sandbox, image_id, standard_library.package(tmp_path / "s"), deadline_s=100)
     assert story.value == dict.fromkeys(standard_library.STEPS, "ok")
     assert "told" in story.files

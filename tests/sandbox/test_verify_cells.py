@@ -32,7 +32,11 @@ from tests.helpers.runs import make_spec
 from tests.helpers.sandbox import make_sandbox, nothing_left, snapshot
 from tests.unit.test_run_fork import snapshot as pinned
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
+pytestmark = [
+    pytest.mark.sandbox,
+    pytest.mark.anyio,
+    pytest.mark.runc_only("the comparison is the host's; that a program does the same again is tried under both"),
+]
 
 PROGRAM = """
     import asyncio
@@ -152,6 +156,7 @@ def line(run: Run, kind: type, nth: int = 0) -> int:
     return [one.seq for one in run.read()[0].lines if isinstance(one.event, kind)][nth]
 
 
+@pytest.mark.both_runtimes
 async def test_a_run_with_everything_that_can_vary_is_verified(proof: Proof, run: Run) -> None:
     verdict = await proof.check(run)
     assert verdict.holds, verdict.differences
@@ -159,6 +164,7 @@ async def test_a_run_with_everything_that_can_vary_is_verified(proof: Proof, run
     assert verdict.calls >= 9
 
 
+@pytest.mark.both_runtimes
 async def test_a_changed_argument_is_named(proof: Proof, run: Run) -> None:
     seq = start(run, "<left>")
     (event,) = [one.event for one in run.read()[0].lines if one.seq == seq]
@@ -237,6 +243,7 @@ async def test_an_unfinished_run_is_verified_up_to_its_last_completed_call(proof
     assert (verdict.whole, verdict.asked) == (False, verdict.calls - 1)
 
 
+@pytest.mark.both_runtimes
 async def test_a_fork_goes_on_from_its_call_and_is_verified(proof: Proof, original: Run) -> None:
     inherited = inherit(original, start(original, "last"))
     spec = forked_spec(original.spec, inherited, snapshot=pinned(original), now=SystemClock().now())

@@ -27,9 +27,13 @@ from engine.sandbox.outcome import CellEnd
 from engine.sandbox.place import IDLE, read_idle
 from engine.sandbox.pool import borrowed_cell, fill, take
 from engine.sandbox.service import Sandbox
+from tests.helpers.runtimes import runtime_of
 from tests.helpers.sandbox import containers_of, make_sandbox, nothing_left, snapshot, tell
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [
+    pytest.mark.sandbox,
+    pytest.mark.runc_only("the pool's own rules, kept by the host; what the cell itself does is tried under both"),
+]
 
 BODY = """
     import os
@@ -42,8 +46,8 @@ BODY = """
 @pytest.fixture
 def sandbox(tmp_path: Path, engine: Engine, image_id: str) -> Any:
     """One whose pool has one place, in a home where the probe held; what waits in it at the end is ended."""
-    made = make_sandbox(tmp_path / "home", engine, runtime="runc", warm_cells=1)
-    probed.remember(made.settings.home, probed.key_of(made, "runc", image_id))
+    made = make_sandbox(tmp_path / "home", engine, warm_cells=1)
+    probed.remember(made.settings.home, probed.key_of(made, runtime_of(engine), image_id))
     with nothing_left(made):
         yield made
         if made.keeper is not None:
@@ -63,7 +67,7 @@ def waiting(sandbox: Sandbox) -> list[Path]:
 
 
 def wish_of(sandbox: Sandbox, image_id: str, **changes: Any) -> Wish:
-    policy = sandbox.policy("run")
+    policy = sandbox.policy("run", runtime_of(sandbox.engine))
     return replace(Wish(image_id, "run", 20.0, 1, "", policy, policy), **changes)
 
 
@@ -90,6 +94,7 @@ def package(tmp_path: Path) -> Path:
     return snapshot(tmp_path / "snapshot", BODY)
 
 
+@pytest.mark.both_runtimes
 def test_a_job_gets_the_cell_that_waits_which_is_used_once(sandbox: Sandbox, image_id: str, package: Path) -> None:
     path = filled(sandbox, image_id)
     cell, value, end = use(sandbox, image_id, package)
@@ -99,6 +104,7 @@ def test_a_job_gets_the_cell_that_waits_which_is_used_once(sandbox: Sandbox, ima
     assert (again.cell_id != cell.cell_id, end.accounting.start) == (True, "cold")
 
 
+@pytest.mark.both_runtimes
 def test_a_snapshot_is_seen_in_its_own_cell_only_and_cannot_be_written(
     sandbox: Sandbox, image_id: str, tmp_path: Path
 ) -> None:
@@ -123,6 +129,7 @@ def test_a_snapshot_is_seen_in_its_own_cell_only_and_cannot_be_written(
         ]
 
 
+@pytest.mark.both_runtimes
 def test_a_keeper_removes_the_used_cell_and_leaves_a_replacement(
     sandbox: Sandbox, image_id: str, package: Path
 ) -> None:
@@ -160,7 +167,7 @@ def test_a_cell_of_another_policy_is_not_handed_out_and_is_ended_when_the_pool_i
 ) -> None:
     old = filled(sandbox, image_id)
     other = Sandbox(sandbox.settings.model_copy(update=changes), sandbox.clock, engine)
-    probed.remember(other.settings.home, probed.key_of(other, "runc", image_id))
+    probed.remember(other.settings.home, probed.key_of(other, runtime_of(engine), image_id))
     wish = wish_of(other, image_id)
     assert take(other, wish) is None
     assert anyio.run(fill, other, wish) == 1
@@ -187,6 +194,7 @@ def test_of_many_takers_one_gets_the_cell(sandbox: Sandbox, image_id: str) -> No
     launch.release(gone=True)
 
 
+@pytest.mark.both_runtimes
 def test_a_cell_whose_taker_was_killed_is_the_reapers_and_nobody_elses(
     sandbox: Sandbox, image_id: str, tmp_path: Path
 ) -> None:
@@ -229,6 +237,7 @@ def test_the_reaper_leaves_a_cell_that_may_wait_and_ends_one_whose_time_is_over(
     assert [(one.cell_id, one.why) for one in later.reap()] == [(path.name, "owner_dead")]
 
 
+@pytest.mark.both_runtimes
 def test_an_idle_cell_ends_by_itself_without_anybody(sandbox: Sandbox, image_id: str) -> None:
     async def shelved() -> str:
         wish = wish_of(sandbox, image_id, idle_s=1.0)
@@ -256,6 +265,7 @@ def pause(sandbox: Sandbox, container: str) -> None:
     sandbox.engine._api().pause(container)
 
 
+@pytest.mark.both_runtimes
 @pytest.mark.parametrize("harm", [kill, remove, pause])
 def test_a_job_that_meets_a_dead_cell_starts_cold_and_the_tally_says_so(
     harm: Any, sandbox: Sandbox, image_id: str, package: Path
@@ -300,7 +310,7 @@ def test_the_pool_takes_no_more_than_its_share_of_memory(
 
 
 def test_a_pool_without_places_keeps_nothing(tmp_path: Path, engine: Engine, image_id: str, package: Path) -> None:
-    sandbox = make_sandbox(tmp_path / "other", engine, runtime="runc", warm_cells=0)
+    sandbox = make_sandbox(tmp_path / "other", engine, warm_cells=0)
     with nothing_left(sandbox):
         sandbox.keep()
         assert sandbox.keeper is None
@@ -309,6 +319,7 @@ def test_a_pool_without_places_keeps_nothing(tmp_path: Path, engine: Engine, ima
         assert (end.accounting.start, end.leaving) == ("cold", False)
 
 
+@pytest.mark.both_runtimes
 def test_a_program_that_does_not_end_by_itself_is_gone_before_that_is_told(
     sandbox: Sandbox, image_id: str, tmp_path: Path
 ) -> None:
@@ -329,7 +340,7 @@ def test_a_program_that_does_not_end_by_itself_is_gone_before_that_is_told(
 
 def test_a_failed_filling_is_counted_and_leaves_nothing(sandbox: Sandbox, image_id: str) -> None:
     missing = "sha256:" + "0" * 64
-    probed.remember(sandbox.settings.home, probed.key_of(sandbox, "runc", missing))
+    probed.remember(sandbox.settings.home, probed.key_of(sandbox, runtime_of(sandbox.engine), missing))
     wish = wish_of(sandbox, missing)
     with pytest.raises(SandboxError):
         anyio.run(fill, sandbox, wish)

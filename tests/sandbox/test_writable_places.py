@@ -17,6 +17,7 @@ from engine.run.status import Status
 from engine.sandbox import exchange
 from engine.sandbox.docker import Engine
 from engine.sandbox.policy import SEGMENT_FLOOR_BYTES, CellPolicy, Runtime
+from engine.sandbox.runtimes import expected
 from engine.sandbox.service import Sandbox
 from engine.settings import Settings
 from tests.helpers.first_process import first_process
@@ -24,7 +25,7 @@ from tests.helpers.lives import Lives
 from tests.helpers.sandbox import make_sandbox, nothing_left, run_package, snapshot
 from tests.helpers.small_disk import SmallDisk, small_disk
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
+pytestmark = [pytest.mark.sandbox, pytest.mark.anyio, pytest.mark.both_runtimes]
 
 MIB = 1024 * 1024
 ROOT = Path(__file__).parents[2]
@@ -82,15 +83,14 @@ def rows() -> list[dict[str, str]]:
     return [dict(zip(head, cells, strict=True)) for cells in body]
 
 
-def runtime(sandbox: Sandbox) -> Runtime:
-    return "runsc" if sandbox.settings.runtime == "runsc" else "runc"
-
-
 def stated(who: str, runtime: Runtime) -> set[str]:
-    """Paths that this one can write, as the page says; gVisor opens no FIFO on a read-only mount, and closes /proc to the program."""
+    """Paths that this one can write, as the page says, but for those that the table of differences takes out."""
     found = {row["place"].strip("`") for row in rows() if who in row["who writes"] and row["place"].startswith("`/")}
-    closed = {"/cloche/out/bell", *(["/proc/self/*"] if who == "program" else [])}
-    return found - closed if runtime == "runsc" else found
+    if not expected(runtime, "bell_opens_for_writing"):
+        found -= {"/cloche/out/bell"}
+    if who == "program" and not expected(runtime, "proc_self_writable"):
+        found -= {"/proc/self/*"}
+    return found
 
 
 def known(paths: list[str]) -> set[str]:
@@ -101,25 +101,24 @@ def known(paths: list[str]) -> set[str]:
 
 
 def without_its_own(paths: set[str], runtime: Runtime) -> set[str]:
-    """Without what gVisor keeps in its memory by itself: the page names it."""
-    own = re.compile(r"/dev(/(shm|pts(/ptmx)?|net(/tun)?|fuse))?|/proc/sys/.*")
-    return {path for path in paths if runtime == "runc" or not own.fullmatch(path)}
+    """Without what the runtime keeps in its memory by itself."""
+    return {path for path in paths if not re.fullmatch(str(expected(runtime, "places_of_the_sandbox")), path)}
 
 
 async def test_the_program_can_write_what_the_page_says_and_nothing_else(
-    sandbox: Sandbox, image_id: str, tmp_path: Path
+    sandbox: Sandbox, image_id: str, tmp_path: Path, runtime: Runtime
 ) -> None:
     body = indent(WALK, "        ") + "\n        def sample(task):\n            return walk()\n"
     story = await run_package(sandbox, image_id, snapshot(tmp_path / "s", body))
-    assert without_its_own(known(story.value), runtime(sandbox)) == stated("program", runtime(sandbox))
+    assert without_its_own(known(story.value), runtime) == stated("program", runtime)
 
 
 def test_a_supervisor_that_was_taken_over_can_write_what_the_page_says_and_nothing_else(
-    sandbox: Sandbox, image_id: str
+    sandbox: Sandbox, image_id: str, runtime: Runtime
 ) -> None:
     with first_process(sandbox, image_id, TAKEN_WALK) as ended:
-        found = without_its_own(known(json.loads(ended.said)), runtime(sandbox))
-    assert found == stated("PID 1", runtime(sandbox))
+        found = without_its_own(known(json.loads(ended.said)), runtime)
+    assert found == stated("PID 1", runtime)
 
 
 MORE: dict[str, tuple[str, Callable[[CellPolicy], CellPolicy]]] = {
@@ -129,11 +128,12 @@ MORE: dict[str, tuple[str, Callable[[CellPolicy], CellPolicy]]] = {
 }
 
 
+@pytest.mark.runc_only("4 s; a control of the walk, which is the same program")
 @pytest.mark.parametrize("name", MORE)
 def test_a_writable_place_more_is_found(sandbox: Sandbox, image_id: str, name: str) -> None:
     place, weaken = MORE[name]
-    with first_process(sandbox, image_id, TAKEN_WALK, policy=weaken(sandbox.policy("run", runtime(sandbox)))) as ended:
-        assert place in known(json.loads(ended.said)) - stated("PID 1", runtime(sandbox))
+    with first_process(sandbox, image_id, TAKEN_WALK, policy=weaken(sandbox.policy("run"))) as ended:
+        assert place in known(json.loads(ended.said)) - stated("PID 1", "runc")
 
 
 FILL = """
@@ -252,6 +252,7 @@ FLOOD = """
 """
 
 
+@pytest.mark.runc_only("what is bounded here is written by the host")
 @pytest.mark.timeout(120)
 async def test_a_run_that_records_and_writes_without_end_stays_below_the_stated_sum(
     disk: SmallDisk, engine: Engine, image_id: str
@@ -284,12 +285,14 @@ def sum_on_the_page() -> int:
     return int(found[1].replace(",", ""))
 
 
+@pytest.mark.runc_only("about the page, without a cell")
 def test_the_page_states_the_sum_of_the_default_settings(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)
     assert sum_on_the_page() == of_a_run(settings)
     assert dict(CellPolicy.from_settings(settings, "runc", "run").ulimits)["fsize"] * 2 == exchange_out(settings)
 
 
+@pytest.mark.runc_only("about the page, without a cell")
 def test_every_place_of_the_page_names_a_test_that_exists() -> None:
     for row in rows():
         for named in re.findall(r"`([\w/]+\.py)(?:::(\w+))?`", row["test"]):

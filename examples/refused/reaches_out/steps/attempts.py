@@ -36,8 +36,8 @@ async def read_passwords():
 
 
 async def read_the_supervisor():
-    """Read the environment of process 1."""
-    Path("/proc/1/environ").read_bytes()
+    """Open the memory of process 1."""
+    Path("/proc/1/mem").open("rb").close()
 
 
 async def look_at_the_host():
@@ -67,7 +67,7 @@ ATTEMPTS = {
     "listen on a port": listen,
     "open the engine's socket": speak_to_the_engine,
     "read /etc/shadow": read_passwords,
-    "read /proc/1/environ": read_the_supervisor,
+    "open /proc/1/mem": read_the_supervisor,
     "list /root": look_at_the_host,
     "write into /opt/cloche": change_the_program,
     "write into /cloche/out": change_the_exchange,
