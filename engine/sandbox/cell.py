@@ -34,6 +34,7 @@ from engine.sandbox.lookout import Lookout
 from engine.sandbox.outcome import Cause, CellEnd
 from engine.sandbox.policy import CellPolicy, Kind, Runtime
 from engine.sandbox.unbroken import Once, carried_out
+from engine.sandbox.violations import violation
 from engine.sandbox.watch import Watch, is_awake
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ T = TypeVar("T")
 
 HELLO_S = 20.0
 """From the engine's "started" to the supervisor's hello, at most."""
+
+TAKEN_S = 20.0
+"""From the job to the first byte of an answer, at most: a supervisor acknowledges it before it does anything else."""
 
 JOB_WAIT_S = 60.0
 """How long a supervisor waits for its job before it ends by itself."""
@@ -63,6 +67,7 @@ class Cell:
         self._watch: Watch | None = None
         self._last_word: End | None = None
         self._violation = ""
+        self._heard_at_job = -1
         self._greeting = Greeting(attestation={})
         self._lookout = Lookout()
         self._finishing = Once(self._finish)
@@ -205,6 +210,7 @@ class Cell:
         assert self._watch is not None
         await in_thread(partial(snapshot_copy.deliver, snapshot, self._launch.link.inbox))
         self._times.delivered = self._now()
+        self._heard_at_job = self._launch.link.bytes_out
         self._launch.link.send_job(job, generation=self._launch.wish.generation)
         self._watch.arm(min(job.deadline_s, self._launch.wish.deadline_s) + HOST_MARGIN_S, Cause.DEADLINE)
 
@@ -219,7 +225,7 @@ class Cell:
 
         Raises:
             CellLost: the container is gone without a last word, or the last word was given before; `finish` tells why.
-            ExchangeError: the cell broke the exchange; it will be destroyed.
+            ExchangeError: the cell broke the exchange, or did not take its job; it will be destroyed.
         """
         return await self._lookout.until(self._look, seconds=seconds)
 
@@ -229,7 +235,15 @@ class Cell:
         frame = self._poll()
         if frame is None and (gone or self._last_word is not None):
             raise CellLost(f"cell {self.cell_id} ended without a last word.", fix="Its end says why; run it again.")
+        if frame is None:
+            self._see_taken()
         return frame
+
+    def _see_taken(self) -> None:
+        """A waiting cell that somebody paused looks alive from here where the runtime stops it, and not the kernel."""
+        if self._launch.link.bytes_out == self._heard_at_job and self._now() - self._times.delivered > TAKEN_S:
+            with self._violations_noted():
+                raise violation("job.not_taken", f"nothing came for {TAKEN_S:g} s after the job")
 
     def _poll(self) -> CellFrame | None:
         assert self._watch is not None

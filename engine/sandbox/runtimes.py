@@ -206,6 +206,16 @@ ENDINGS = (
         ),
     ),
     Difference(
+        "paused_cell_is_seen",
+        "a waiting cell that somebody paused (`docker pause`)",
+        Side(True, "is seen to be stopped; a job starts in a new cell"),
+        Side(
+            False,
+            "looks alive, since gVisor stops the program and not its own process; a job that it is given and does not take within "
+            "20 s fails the sandbox (`job.not_taken`), and the run goes on from its record",
+        ),
+    ),
+    Difference(
         "dies_while_stopped",
         "a kill of a cell whose first process the host had stopped",
         Side(True, "the kernel ends it"),

@@ -33,6 +33,7 @@ _MEANINGS = {
     "call.out_of_order": "The number of a call skips one.",
     "call.unknown": "A call was dropped that is not unanswered.",
     "call.too_many": "More calls are unanswered, or their arguments are larger together, than allowed.",
+    "job.not_taken": "Nothing came from the cell for 20 s after its job, not even an acknowledgement.",
     "segment.oversized": "A segment, or the disk space behind it, grew past its bound.",
     "segment.truncated": "A segment became shorter than what was read of it.",
 }

@@ -7,10 +7,15 @@ from pathlib import Path
 from time import monotonic
 
 import pytest
+from cloche_guest import codec
 
 from engine.clock import SystemClock
+from engine.errors import ExchangeError
+from engine.sandbox import cell as cell_module
+from engine.sandbox.cell import open_cell
 from engine.sandbox.docker import Engine
 from engine.sandbox.frames import Call
+from engine.sandbox.jobs import RunJob
 from engine.sandbox.outcome import Cause
 from engine.sandbox.service import Sandbox
 from tests.helpers.raw_engine import ask_engine
@@ -69,6 +74,21 @@ async def test_a_frozen_cell_is_ended_by_the_reaper(
         (reaped,) = Sandbox(sandbox.settings, LaterClock(), engine).reap()
         assert (reaped.cell_id, reaped.why, reaped.problem) == (cell.cell_id, "expired", "")
         assert not engine.exists(cell.container)
+
+
+async def test_a_cell_that_does_not_take_its_job_is_the_sandbox_failing_and_is_ended(
+    sandbox: Sandbox, engine: Engine, image_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cell_module, "TAKEN_S", 0.5)
+    async with open_cell(sandbox, image_id=image_id, kind="run", deadline_s=60) as cell:
+        ask_engine(engine.host, "POST", f"/containers/{cell.container}/pause")
+        await cell.deliver(RunJob("sample", codec.encode(None), "00" * 16, 60), snapshot(tmp_path / "s", WAITING))
+        with pytest.raises(ExchangeError) as lost:
+            await cell.receive()
+        end = await cell.finish()
+        assert not engine.exists(cell.container)
+    assert lost.value.code == "job.not_taken"
+    assert (end.cause, end.detail, end.sandbox_failed) == (Cause.SUPERVISOR_LOST, "job.not_taken", True)
 
 
 async def test_a_cancelled_cell_is_proven_gone_within_two_seconds(

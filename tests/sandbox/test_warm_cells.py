@@ -17,7 +17,8 @@ import anyio
 import pytest
 from cloche_guest import codec
 
-from engine.errors import SandboxError
+from engine.errors import ExchangeError, SandboxError
+from engine.sandbox import cell as cell_module
 from engine.sandbox import pool, probed, tally
 from engine.sandbox.cell import Cell
 from engine.sandbox.docker import Engine
@@ -25,7 +26,9 @@ from engine.sandbox.jobs import RunJob
 from engine.sandbox.launch import Launch, Wish
 from engine.sandbox.outcome import CellEnd
 from engine.sandbox.place import IDLE, read_idle
+from engine.sandbox.policy import Runtime
 from engine.sandbox.pool import borrowed_cell, fill, take
+from engine.sandbox.runtimes import expected
 from engine.sandbox.service import Sandbox
 from tests.helpers.runtimes import runtime_of
 from tests.helpers.sandbox import containers_of, make_sandbox, nothing_left, snapshot, tell
@@ -266,7 +269,7 @@ def pause(sandbox: Sandbox, container: str) -> None:
 
 
 @pytest.mark.both_runtimes
-@pytest.mark.parametrize("harm", [kill, remove, pause])
+@pytest.mark.parametrize("harm", [kill, remove])
 def test_a_job_that_meets_a_dead_cell_starts_cold_and_the_tally_says_so(
     harm: Any, sandbox: Sandbox, image_id: str, package: Path
 ) -> None:
@@ -281,6 +284,26 @@ def test_a_job_that_meets_a_dead_cell_starts_cold_and_the_tally_says_so(
     sandbox.keeper.settle()
     assert tally.read(sandbox.settings.home)["dead"] == 1
     assert path.name not in {one.cell_id for one in sandbox.list_cells()}
+
+
+@pytest.mark.both_runtimes
+def test_a_paused_cell_is_seen_or_does_not_take_its_job_in_time(
+    sandbox: Sandbox, image_id: str, package: Path, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = filled(sandbox, image_id)
+    idle = read_idle(path)
+    assert idle is not None
+    pause(sandbox, idle.container_id)
+    if expected(runtime, "paused_cell_is_seen"):
+        _, value, end = use(sandbox, image_id, package)
+        assert (value[0], end.accounting.start) == ("x", "cold")
+        assert [one.cell_id for one in sandbox.reap()] == [path.name]
+        return
+    monkeypatch.setattr(cell_module, "TAKEN_S", 1.0)
+    with pytest.raises(ExchangeError) as lost:
+        use(sandbox, image_id, package)
+    assert lost.value.code == "job.not_taken"
+    assert containers_of(sandbox) == []
 
 
 def test_a_spoilt_exchange_is_a_dead_cell(sandbox: Sandbox, image_id: str, package: Path) -> None:
