@@ -123,6 +123,7 @@ def test_after_its_owner_was_killed_a_beating_process_stops_within_two_seconds(r
     check_cancelled(trial, by=lambda _: anyio.run(app.cancel, trial.job.run_id))
 
 
+@pytest.mark.runc_only("crashes at these moments are tried under both, and what is ended is the same")
 @pytest.mark.parametrize("point", ["cell.opening", "cell.intent", "cell.created", "cell.started", "cell.attested"])
 def test_cancelled_while_a_cell_is_opened_no_code_is_executed(real: RealStage, app: App, point: str) -> None:
     def by(trial: Trial) -> RunView:

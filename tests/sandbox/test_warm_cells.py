@@ -240,7 +240,6 @@ def test_the_reaper_leaves_a_cell_that_may_wait_and_ends_one_whose_time_is_over(
     assert [(one.cell_id, one.why) for one in later.reap()] == [(path.name, "owner_dead")]
 
 
-@pytest.mark.both_runtimes
 def test_an_idle_cell_ends_by_itself_without_anybody(sandbox: Sandbox, image_id: str) -> None:
     async def shelved() -> str:
         wish = wish_of(sandbox, image_id, idle_s=1.0)
