@@ -17,7 +17,7 @@ from anyio import to_thread
 from engine.errors import UsageError
 from engine.models.provider import absolute_model
 from engine.parts import Parts
-from engine.run.fork import forked_spec, inherit
+from engine.run.fork import forked_spec, inherit, permissions_of
 from engine.run.generation import Choices, Limits
 from engine.run.lifecycle import check_task, drive, refuse_cancelled
 from engine.run.projection import view_of
@@ -132,9 +132,11 @@ class Executions:
         """
         source = self.parts.runs.open(run_id)
         check_workspace(source.spec)
-        inherited = await to_thread.run_sync(inherit, source, seq)
         handlers = self.parts.handlers(source.spec.model, tell)
         snapshot = await to_thread.run_sync(partial(self._snapshot_of, source, revision))
+        held = permissions_of(source.spec, snapshot)
+        refused = frozenset(name for name, one in handlers.items() if one.permission and one.permission not in held)
+        inherited = await to_thread.run_sync(partial(inherit, source, seq, refused=refused))
         await self.parts.cells.ready("run")
         spec = forked_spec(source.spec, inherited, snapshot=snapshot, now=self.parts.clock.now())
         made = self.parts.runs.create(spec, inherited=inherited)

@@ -48,8 +48,10 @@ class Inheritance:
     blobs: tuple[Path, ...]
 
 
-def inherit(source: Run, seq: int) -> Inheritance:
+def inherit(source: Run, seq: int, *, refused: frozenset[str] = frozenset()) -> Inheritance:
     """What a fork of `source` before its call `seq` begins with.
+
+    Records of the functions `refused` are not taken: what another revision may not ask for it is not told from the record either.
 
     Raises:
         RunOwned: the source is being executed.
@@ -63,7 +65,7 @@ def inherit(source: Run, seq: int) -> Inheritance:
         )
     journal, history = source.read()
     named = named_call(source, history, seq)
-    kept = _kept(history, named)
+    kept = _kept(history, named, refused)
     events = tuple(_copied(journal, history, kept))
     names = sorted({name for _, event in events if (name := _blob_of(event))})
     for name in names:
@@ -72,14 +74,23 @@ def inherit(source: Run, seq: int) -> Inheritance:
     return Inheritance(origin, history.cap(source.spec.cap), events, tuple(source.folder / "blobs" / n for n in names))
 
 
-def forked_spec(source: RunSpec, inherited: Inheritance, *, snapshot: PinnedSnapshot, now: datetime) -> RunSpec:
-    """The fixed part of the fork: the source's, on this snapshot; another revision's permissions are granted anew.
+def permissions_of(source: RunSpec, snapshot: PinnedSnapshot) -> tuple[str, ...]:
+    """What a fork on this snapshot may do: what the source may, and for another revision what is granted anew.
 
     Raises:
         CorruptEntry: the metadata of another revision cannot be read.
     """
-    assert snapshot.revision is not None, "a candidate is tested, never run"
     same = snapshot.revision == source.revision
+    return source.permissions if same else granted(snapshot.summary().permissions)
+
+
+def forked_spec(source: RunSpec, inherited: Inheritance, *, snapshot: PinnedSnapshot, now: datetime) -> RunSpec:
+    """The fixed part of the fork: the source's, on this snapshot, with `permissions_of` both.
+
+    Raises:
+        CorruptEntry: as `permissions_of`.
+    """
+    assert snapshot.revision is not None, "a candidate is tested, never run"
     return source.model_copy(
         update={
             "run_id": new_run_id(now),
@@ -87,7 +98,7 @@ def forked_spec(source: RunSpec, inherited: Inheritance, *, snapshot: PinnedSnap
             "tree_id": snapshot.tree_id,
             "pins": dict(snapshot.pins),
             "snapshot_digest": snapshot.digest,
-            "permissions": source.permissions if same else granted(snapshot.summary().permissions),
+            "permissions": permissions_of(source, snapshot),
             "cap": inherited.cap,
             "created_at": now.timestamp(),
             "forked_from": inherited.origin,
@@ -98,10 +109,11 @@ def forked_spec(source: RunSpec, inherited: Inheritance, *, snapshot: PinnedSnap
 # what is taken
 
 
-def _kept(history: History, named: Record) -> frozenset[int]:
-    """The `s` of the records that stand before the call, without those that a resume would execute again."""
+def _kept(history: History, named: Record, refused: frozenset[str]) -> frozenset[int]:
+    """The `s` of the records that stand before the call, without those that a resume would execute again or that are `refused`."""
     places = takewhile(lambda records: named not in records, history.places.values())
-    return frozenset(record.seq for records in places if _is_taken(history, records[-1]) for record in records)
+    taken = (records for records in places if _is_taken(history, records[-1]) and records[-1].key.fn not in refused)
+    return frozenset(record.seq for records in taken for record in records)
 
 
 def _is_taken(history: History, newest: Record) -> bool:

@@ -27,6 +27,24 @@ COUNT = """
 """
 
 
+HUMBLE = """
+    import dataclasses
+    import operator
+
+    from cloche import now
+
+    from .helpers.constant import ANSWER
+
+
+    def count(task: str) -> int:
+        loaded = operator.attrgetter("sys")(dataclasses).modules
+        read = loaded["importlib"].import_module("cloche.programs").read
+        now()
+        return ANSWER * len(read("a.txt")["text"])
+"""
+"""May not read, and imports what does where no rule sees it."""
+
+
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     folder = tmp_path / "workspace"
@@ -88,6 +106,18 @@ def test_a_failed_run_goes_on_in_a_fork_on_a_mended_revision(cloche: Commands, f
     assert (forked.data["revision"], forked.data["value"]["per"]) == (mended, 42)
     assert forked.data["counts"]["replayed"] == 2
     assert cloche("runs", "show", run_id, "--json").data["status"] == "failed"
+
+
+def test_a_revision_that_may_not_read_is_not_told_by_a_fork_what_another_one_read(
+    cloche: Commands, folder: Path, workspace: Path
+) -> None:
+    run_id = cloche("workflows", "run", "count", "2", "--workspace", workspace, "--json").data["run_id"]
+    humble = package(folder.parent / "humble", "count", HUMBLE, permissions='"ask"')
+    revision = cloche("workflows", "publish", humble, "--replace", "--json").data["revision"]
+    forked = cloche("runs", "fork", run_id, "--from", call(cloche, run_id, 3), "--revision", revision, "--json")
+    assert (forked.code, forked.data["reason"]) == (1, "program")
+    assert "needs the permission workspace.read" in forked.data["error"]["message"]
+    assert forked.data["counts"]["replayed"] == 1
 
 
 def test_what_cannot_be_forked_is_refused_and_makes_no_run(cloche: Commands, folder: Path, workspace: Path) -> None:

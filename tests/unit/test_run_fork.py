@@ -288,6 +288,29 @@ def test_a_fork_is_verified_like_any_run(bench: Bench) -> None:
 # another revision
 
 
+def test_a_fork_is_not_told_from_the_record_what_its_revision_may_not_ask_for(bench: Bench) -> None:
+    def asking() -> Playing:
+        found = [(yield ask("llm", prompt="one"))]
+        try:
+            found.append((yield ask("read", path="notes.txt")))
+        except CallError as error:
+            found.append(error.type_name)
+        found.append((yield ask("llm", prompt="two")))
+        return found
+
+    files, llm = Answers(lambda _: "what the file holds", permission="workspace.read"), Counting()
+    handlers = {"read": files, "llm": llm.handler}
+    run = bench.create(permissions=("workspace.read",))
+    bench.drive(run, ScriptedCells([asking]), handlers)
+    assert result_of(run) == ["one 1", "what the file holds", "two 2"]
+
+    inherited = inherit(run, call(run, 3), refused=frozenset({"read"}))
+    spec = forked_spec(run.spec, inherited, snapshot=snapshot(run), now=bench.clock.now())
+    made = bench.store.create(spec.model_copy(update={"permissions": ()}), inherited=inherited)
+    bench.drive(made, ScriptedCells([asking]), handlers)
+    assert result_of(made) == ["one 1", "PermissionError", "two 3"]
+
+
 def test_a_fork_on_another_revision_gets_its_pins_and_permissions(bench: Bench, tmp_path: Path) -> None:
     run = bench.create()
     bench.drive(run, ScriptedCells([three]), {"llm": Counting().handler})
