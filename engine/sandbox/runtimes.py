@@ -238,7 +238,9 @@ COSTS = (
     ("idle CPU while a file is polled every 5, 10, 20 ms", "0.4 % of a core at 5 ms", "3.3, 2.3, 1.5 %"),
     ("a trial cell from start to gone", "about 130 ms", "about 290 ms"),
     ("round trip of a call", "0.2 ms", "0.8 ms"),
-    ("system call", "0.2 µs", "45 µs on the platform ptrace; `systrap` is not in this version, `kvm` hung"),
+    ("from handing a job over to the first line of its package", "3 ms", "7.4 ms"),
+    ("reading a source file of a package", "0.02 ms", "0.5 ms"),
+    ("system call", "0.2 µs", "30 to 45 µs on the platform ptrace; `systrap` is not in this version, `kvm` hung"),
 )
 """What, under runc, under gVisor; medians on the machine of docs/reference/benchmarks.md, under some load. Nothing expects them."""
 
