@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,20 @@ def test_a_flood_costs_no_more_memory_than_the_bound():
         stream.feed(b"x" * 100)
     assert stream._tail_size <= 600
     assert "[999000 bytes cut]" in clipped(stream)
+
+
+def test_output_that_comes_in_pieces_of_two_bytes_takes_no_more_memory_than_that_of_large_ones():
+    limit = 100_000
+    stream = Stream(limit)
+    tracemalloc.start()
+    try:
+        for number in range(60_000):
+            stream.feed(b"%02d" % (number % 100))
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert taken < 2 * limit
+    assert stream.tail()[-1][1].endswith(b"979899")
 
 
 def test_a_writer_waits_until_the_next_segments_file_is_empty_and_takes_turns(tmp_path):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 
 _FLUSH_BYTES = 48 * 1024
+_PIECE_BYTES = 64 * 1024
+"""The tail is kept in pieces of at least this size: one of two bytes, as a program may write them, would take 28 times its own."""
 
 
 class Stream:
@@ -14,7 +16,7 @@ class Stream:
         self._head_left = limit_bytes // 2
         self._tail_limit = limit_bytes - limit_bytes // 2
         self._pending = bytearray()
-        self._tail: deque[bytes] = deque()
+        self._tail: deque[bytearray] = deque()
         self._tail_size = 0
         self.total = 0
         self.sent = 0
@@ -29,7 +31,9 @@ class Stream:
             data = data[len(head) :]
         if not data:
             return
-        self._tail.append(data)
+        if not self._tail or len(self._tail[-1]) >= min(_PIECE_BYTES, self._tail_limit // 8):
+            self._tail.append(bytearray())
+        self._tail[-1] += data
         self._tail_size += len(data)
         while self._tail and self._tail_size - len(self._tail[0]) >= self._tail_limit:
             self._tail_size -= len(self._tail.popleft())
