@@ -156,7 +156,7 @@ class Trial:
         self.stage.server.start(replace(self.job, act="stop", point=point, nth=nth, **changes))
         return self.stage.server.wait() == "stopped"
 
-    def go_on(self, *, timeout_s: float = 90) -> int:
+    def go_on(self, *, timeout_s: float = 120) -> int:
         """Let a stopped one go on to its end; the exit code of its process."""
         self.stage.server.go_on()
         assert self.stage.server.wait(timeout_s) == "ended"

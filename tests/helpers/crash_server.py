@@ -100,7 +100,7 @@ class CrashServer:
         self.pid = int(heard[1])
         return self.pid
 
-    def wait(self, timeout_s: float = 60) -> Literal["ended", "stopped"] | None:
+    def wait(self, timeout_s: float = 120) -> Literal["ended", "stopped"] | None:
         """Until it stops itself or is gone; then `status` is its exit code, negative for a signal."""
         heard = self._hear(timeout_s)
         if heard is None:
@@ -110,7 +110,7 @@ class CrashServer:
         self.pid, self.status = 0, int(heard[1])
         return "ended"
 
-    def run(self, job: Job, *, timeout_s: float = 60) -> int:
+    def run(self, job: Job, *, timeout_s: float = 120) -> int:
         """A job from start to end; its exit code."""
         self.start(job)
         assert self.wait(timeout_s) == "ended", f"{job} did not end"

@@ -18,6 +18,10 @@ import docker
 SCRIPT = Path(__file__).parents[2] / ".ci" / "engine.py"
 
 
+GRACE_S = 90
+"""What an engine gives the program of `left_running` to end, were it asked to: longer than any start or stop takes."""
+
+
 class ScriptedEngine:
     """The script with a root of its own, short enough for the unix addresses below it."""
 
@@ -32,7 +36,7 @@ class ScriptedEngine:
             env={**inherited, "CLOCHE_ENGINE_ROOT": str(self.root), **environment},
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=200,
         )
 
     def pid(self) -> int:
@@ -52,7 +56,7 @@ class ScriptedEngine:
         return found
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float = 10.0) -> bool:
+def wait_until(condition: Callable[[], bool], timeout_s: float = 60.0) -> bool:
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:
@@ -73,18 +77,18 @@ def left_running(engine: ScriptedEngine, *, runtime: str = "runc") -> Iterator[i
     """Host pid of a labelled container's program that ignores SIGTERM; the host's own files stand in for an image."""
     empty = io.BytesIO()
     tarfile.open(fileobj=empty, mode="w").close()
-    client = docker.DockerClient(base_url=engine.address, timeout=30)
+    client = docker.DockerClient(base_url=engine.address, timeout=60)
     try:
         client.api.import_image_from_data(empty.getvalue(), repository="empty")
-        container = client.containers.create(
+        binds = [f"{path}:{path}:ro" for path in ("/bin", "/lib", "/lib64", "/usr")]
+        container = client.api.create_container(
             "empty",
             ["/bin/sleep", "1000"],
-            network_mode="none",
-            runtime=runtime,
             labels={"io.cloche.home": "test"},
-            volumes={path: {"bind": path, "mode": "ro"} for path in ("/bin", "/lib", "/lib64", "/usr")},
-        )
-        container.start()
-        yield client.api.inspect_container(str(container.id))["State"]["Pid"]
+            stop_timeout=GRACE_S,
+            host_config=client.api.create_host_config(network_mode="none", runtime=runtime, binds=binds),
+        )["Id"]
+        client.api.start(container)
+        yield client.api.inspect_container(container)["State"]["Pid"]
     finally:
         client.close()

@@ -55,7 +55,7 @@ sys.exit(serve(Paths(**{**paths, "scratch": tuple(paths["scratch"])}), hello_s=f
 class GuestCell:
     """A running supervisor and the host's end of its exchange. `frames` are those seen so far, `answered` the calls."""
 
-    def __init__(self, directory: Path, *, limits: Limits = LIMITS, hello_s: float = 10.0) -> None:
+    def __init__(self, directory: Path, *, limits: Limits = LIMITS, hello_s: float = 60.0) -> None:
         self.directory = directory
         self.scratch = directory / "tmp"
         self.scratch.mkdir()
@@ -79,7 +79,7 @@ class GuestCell:
 
     def greet(self) -> Hello:
         """Send hello and wait for the answer."""
-        self.link.send_hello(nonce=NONCE, kind="run", uid=os.getuid(), wait_s=10.0)
+        self.link.send_hello(nonce=NONCE, kind="run", uid=os.getuid(), wait_s=60.0)
         hello: Hello = self.until(Hello)
         return hello
 
@@ -91,7 +91,7 @@ class GuestCell:
             path.write_text(content)
         self.link.send_job(job)
 
-    def until(self, kind: Any, *, timeout_s: float = 20.0) -> Any:
+    def until(self, kind: Any, *, timeout_s: float = 60.0) -> Any:
         """The next frame of this kind; those before it are kept in `frames`."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
@@ -111,7 +111,7 @@ class GuestCell:
         answer: Callable[[Call], Any] = lambda call: None,
         *,
         choose: Callable[[list[Call]], Call] = lambda calls: calls[0],
-        timeout_s: float = 20.0,
+        timeout_s: float = 60.0,
     ) -> End:
         """Answer one call whenever the program is quiet, with the codec form that `answer` gives, until the last word.
 
@@ -152,7 +152,7 @@ class GuestCell:
     def leave(self) -> int:
         """Acknowledge the end; gives the supervisor's exit code."""
         self.link.send_ack()
-        return self.process.wait(timeout=20)
+        return self.process.wait(timeout=60)
 
     def output(self, stream: str = "stdout") -> bytes:
         """What was sent of a stream, gaps left out."""
@@ -169,7 +169,7 @@ class GuestCell:
 
 
 @contextmanager
-def guest_cell(*, limits: Limits = LIMITS, hello_s: float = 10.0) -> Iterator[GuestCell]:
+def guest_cell(*, limits: Limits = LIMITS, hello_s: float = 60.0) -> Iterator[GuestCell]:
     """A cell in a directory of its own, ended and removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="guest-cell-") as directory:
         cell = GuestCell(Path(directory), limits=limits, hello_s=hello_s)

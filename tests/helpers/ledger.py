@@ -23,7 +23,7 @@ from typing import Self
 from engine.run.calls import CallKey
 
 ROOT = Path(__file__).parents[2]
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,7 @@ def _podman(root: Path) -> list[str]:
 def _end(service: subprocess.Popen[bytes], root: Path, uid: int, environment: dict[str, str]) -> None:
     """Ends the service and the process that holds a rootless engine's namespace, and takes its storage away."""
     os.killpg(service.pid, signal.SIGTERM)  # a rootless one goes on in a child of the one that was started
-    service.wait(timeout=30)
+    service.wait(timeout=60)
     with suppress(ProcessLookupError):
         os.killpg(service.pid, signal.SIGKILL)
     pause = root / "tmp" / "pause.pid"

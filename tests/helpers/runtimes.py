@@ -33,7 +33,7 @@ def tried() -> tuple[Runtime, ...]:
 
 def gvisor_answers() -> bool:
     """Whether the second engine is there."""
-    engine = Engine(GVISOR_HOST, timeout_s=10)
+    engine = Engine(GVISOR_HOST, timeout_s=60)
     try:
         return "runsc" in engine.runtimes()
     except SandboxError:

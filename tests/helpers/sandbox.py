@@ -65,8 +65,8 @@ def nothing_left(sandbox: Sandbox) -> Iterator[None]:
         assert (left, directories) == ([], [])
 
 
-def wait_for(condition: Callable[[], bool], *, timeout_s: float = 10.0) -> None:
-    """Return when the condition holds; fail when it does not in time."""
+def wait_for(condition: Callable[[], bool], *, timeout_s: float = 60.0) -> None:
+    """Return when the condition holds; fail when it does not in time, which a busy machine has enough of."""
     import threading
 
     until = monotonic() + timeout_s
@@ -163,7 +163,7 @@ async def tell_or_lose(cell: Cell, answer: Answer | None = None) -> Story:
 
 @asynccontextmanager
 async def running(
-    sandbox: Sandbox, image_id: str, snapshot_path: Path, *, task: Any = None, deadline_s: float = 20.0, **options: Any
+    sandbox: Sandbox, image_id: str, snapshot_path: Path, *, task: Any = None, deadline_s: float = 60.0, **options: Any
 ) -> AsyncIterator[Cell]:
     """A cell that was given the package."""
     async with open_cell(sandbox, image_id=image_id, kind="run", deadline_s=deadline_s, **options) as cell:

@@ -99,15 +99,15 @@ STEPS: dict[str, str] = {
         try: subprocess.run([*run, "import time; time.sleep(30)"], timeout=0.1); raise SystemExit("no timeout")
         except subprocess.TimeoutExpired: pass
         p = subprocess.Popen([*run, "import sys; sys.stdin.read()"], stdin=-1, stdout=-1, stderr=-1, close_fds=False)
-        p.communicate(b"1" * 200_000); p.wait(); p = subprocess.Popen([*run, "input()"], stdin=-1); p.terminate(); p.wait(9)
+        p.communicate(b"1" * 200_000); p.wait(); p = subprocess.Popen([*run, "input()"], stdin=-1); p.terminate(); p.wait(60)
     """,
     "threads": """
         import threading, queue, concurrent.futures, time
         with concurrent.futures.ThreadPoolExecutor() as pool: assert list(pool.map(str, range(50)))[-1] == "49"
         c = threading.Condition(); e = threading.Event(); assert not e.wait(0.01); q = queue.Queue()
-        threading.stack_size(1 << 18); t = threading.Thread(target=lambda: q.put(threading.get_native_id())); t.start(); t.join(5)
-        assert q.get(timeout=1); b = threading.Barrier(2); t = threading.Thread(target=b.wait); t.start(); b.wait(5); t.join()
-        threading.Timer(0.01, e.set).start(); assert e.wait(5)
+        threading.stack_size(1 << 18); t = threading.Thread(target=lambda: q.put(threading.get_native_id())); t.start(); t.join(60)
+        assert q.get(timeout=60); b = threading.Barrier(2); t = threading.Thread(target=b.wait); t.start(); b.wait(60); t.join()
+        threading.Timer(0.01, e.set).start(); assert e.wait(60)
         hot = [threading.Thread(target=lambda: sum(range(10**5))) for _ in range(20)]
         [t.start() for t in hot], [t.join() for t in hot]
     """,
@@ -119,7 +119,7 @@ STEPS: dict[str, str] = {
             assert (await p.communicate(b"x\\n"))[0] == b"x\\n"
             p = await asyncio.create_subprocess_exec(sys.executable, "-S", "-c", "input()", stdin=-1); p.kill(); await p.wait()
             loop = asyncio.get_running_loop(); hit = asyncio.Event(); loop.add_signal_handler(signal.SIGUSR1, hit.set)
-            os.kill(os.getpid(), signal.SIGUSR1); await asyncio.wait_for(hit.wait(), 5)
+            os.kill(os.getpid(), signal.SIGUSR1); await asyncio.wait_for(hit.wait(), 60)
             left, right = socket.socketpair(); r, w = await asyncio.open_connection(sock=left)
             right.setblocking(False); w.write(b"ping" * 100_000); got = b""
             while len(got) < 400_000: got += await loop.sock_recv(right, 1 << 16)
@@ -129,7 +129,7 @@ STEPS: dict[str, str] = {
             os.write(b, b"z"); assert await reader.read(1) == b"z"
             try: await asyncio.wait_for(asyncio.sleep(9), 0.01)
             except TimeoutError: pass
-        asyncio.run(asyncio.wait_for(main(), 20))
+        asyncio.run(asyncio.wait_for(main(), 60))
     """,
     "selectors": """
         import selectors, select, socket
@@ -149,8 +149,8 @@ STEPS: dict[str, str] = {
         if __name__ == "__main__":
             for kind in ("spawn", "fork"):
                 context = m.get_context(kind); here, there = context.Pipe(); p = context.Process(target=work, args=(there,))
-                p.start(); here.send([1]); assert here.poll(10) and here.recv() == [1, 1]; p.join(10); assert p.exitcode == 0
-            p = context.Process(target=work, args=(there,)); p.start(); p.terminate(); p.join(10)
+                p.start(); here.send([1]); assert here.poll(60) and here.recv() == [1, 1]; p.join(60); assert p.exitcode == 0
+            p = context.Process(target=work, args=(there,)); p.start(); p.terminate(); p.join(60)
         ''')
         assert subprocess.run([sys.executable, "-B", "/tmp/mp.py"]).returncode == 0
         assert m.cpu_count() and os.sched_getaffinity(0)

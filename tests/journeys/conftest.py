@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,14 @@ from engine.sandbox.policy import Runtime
 from tests.helpers.commands import Commands, home_with_image
 from tests.helpers.runtimes import host_of
 from tests.helpers.sandbox import loaded_image
+
+
+@pytest.fixture(autouse=True)
+def _interruptible() -> Iterator[None]:
+    """A shell's background job ignores SIGINT, and so would the commands that it starts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

@@ -137,25 +137,35 @@ def test_what_cannot_be_forked_is_refused_and_makes_no_run(cloche: Commands, fol
 
 
 LONG = """
+    import asyncio
+
     from cloche.programs import read
 
     from .helpers.constant import ANSWER
 
 
+    async def _until_it_may_go() -> None:
+        while read("say.txt")["text"].strip() != "go":
+            await asyncio.sleep(0.05)
+
+
     def long(task: str) -> int:
         for i in range(int(task)):
             read("a.txt", offset=i, limit=1)
+        asyncio.run(_until_it_may_go())
         return ANSWER
 """
 
 
 def test_a_run_is_forked_when_it_ended_and_not_before(cloche: Commands, tmp_path: Path, workspace: Path) -> None:
     assert cloche("workflows", "publish", package(tmp_path, "long", LONG), "--json").code == 0
-    process = cloche.start("workflows", "run", "long", "3000", "--workspace", workspace)
+    (workspace / "say.txt").write_text("wait\n")
+    process = cloche.start("workflows", "run", "long", "20", "--workspace", workspace)
     run_id = cloche.wait_for_calls(20)
     running = cloche("runs", "fork", run_id, "--from", call(cloche, run_id, 10), "--json")
     assert (running.code, running.error["code"]) == (4, "run_owned")
     end(process)
+    (workspace / "say.txt").write_text("go\n")
     tenth = call(cloche, run_id, 10)
     before = contents(cloche, run_id)
     forked = cloche("runs", "fork", run_id, "--from", tenth, "--json")

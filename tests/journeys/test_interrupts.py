@@ -50,14 +50,6 @@ ENDLESS = """
 """
 
 
-@pytest.fixture(autouse=True)
-def _interruptible() -> Iterator[None]:
-    """A shell's background job ignores SIGINT, and so would the commands that it starts."""
-    before = signal.signal(INT, signal.default_int_handler)
-    yield
-    signal.signal(INT, before)
-
-
 class Started(list[subprocess.Popen[bytes]]):
     """Commands that a test began."""
 
@@ -74,7 +66,7 @@ def started() -> Iterator[Started]:
     for process in processes:
         if process.poll() is None:
             process.kill()
-            process.communicate(timeout=20)
+            process.communicate(timeout=60)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +93,7 @@ def send(process: subprocess.Popen[bytes], numbers: list[signal.Signals], gap_s:
         process.send_signal(number)
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=gap_s)
-    stdout, stderr = process.communicate(timeout=60)
+    stdout, stderr = process.communicate(timeout=120)
     return Answer(process.returncode, stdout.decode(), stderr.decode())
 
 
@@ -222,7 +214,7 @@ def test_signals_while_a_command_starts_end_it_quietly(
         process.wait(timeout=after_s)
     for _ in range(count):
         process.send_signal(number)
-    assert process.wait(timeout=20) == 130
+    assert process.wait(timeout=60) == 130
     stdout, stderr = process.communicate()
     assert stdout == b""
     assert b"Traceback" not in stderr

@@ -145,7 +145,7 @@ def test_a_run_is_cancelled_from_another_process_for_good(cloche: Commands, tmp_
     run_id = cloche.wait_for_calls(1)
     cancelled = cloche("runs", "cancel", run_id, "--json")
     assert (cancelled.code, cancelled.data["status"]) == (0, "cancelled")
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     assert process.returncode == 6
     refused = cloche("runs", "resume", run_id, "--json")
     assert refused.code == 6
@@ -177,7 +177,7 @@ def test_watch_follows_a_run_to_its_end(cloche: Commands, tmp_path: Path, worksp
     run_id = cloche.wait_for_calls(1)
     watching = cloche.start("runs", "watch", run_id)
     end(process)
-    stdout, _ = watching.communicate(timeout=30)
+    stdout, _ = watching.communicate(timeout=120)
     assert watching.returncode == 1
     assert b"interrupted" in stdout
 

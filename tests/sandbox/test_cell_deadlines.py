@@ -106,13 +106,21 @@ OWNER = """
 import sys
 from pathlib import Path
 import anyio
+from engine.sandbox.cell import open_cell
 from engine.sandbox.docker import Engine
 from engine.sandbox.frames import Ready
+from engine.sandbox.jobs import RunJob
 from engine.settings import load
-from tests.helpers.sandbox import make_sandbox, running, tell
+from tests.helpers.sandbox import make_sandbox, tell
 
-async def own(sandbox, image_id, package, deadline_s):
-    async with running(sandbox, image_id, package, deadline_s=deadline_s) as cell:
+async def own(sandbox, image_id, package, deadline_s, open_cells, all_open, count):
+    async with open_cell(sandbox, image_id=image_id, kind="run", deadline_s=deadline_s) as cell:
+        # deadlines count from the job: none may come before the last cell is there
+        open_cells.append(cell)
+        if len(open_cells) == count:
+            all_open.set()
+        await all_open.wait()
+        await cell.deliver(RunJob("sample", None, "00" * 16, deadline_s), package)
         while not isinstance(await cell.receive(), Ready):
             pass
         print("ready", cell.cell_id, cell.container, cell.uid, flush=True)
@@ -121,9 +129,11 @@ async def own(sandbox, image_id, package, deadline_s):
 
 async def main(home, image_id, deadline_s, *packages):
     sandbox = make_sandbox(Path(home), Engine(load().docker_host))
+    open_cells, all_open = [], anyio.Event()
     async with anyio.create_task_group() as group:
         for package in packages:
-            group.start_soon(own, sandbox, image_id, Path(package), float(deadline_s))
+            job = (Path(package), float(deadline_s), open_cells, all_open, len(packages))
+            group.start_soon(own, sandbox, image_id, *job)
 
 anyio.run(main, *sys.argv[1:])
 """
@@ -208,7 +218,7 @@ def check_ends_at_deadline(
     sandbox: Sandbox, engine: Engine, image_id: str, tmp_path: Path, number: signal.Signals
 ) -> None:
     """All programs at once, whose owner gets this signal."""
-    with owner(sandbox, image_id, *packages(tmp_path, *PROGRAMS), deadline_s=2) as owned:
+    with owner(sandbox, image_id, *packages(tmp_path, *PROGRAMS), deadline_s=3) as owned:
         os.kill(owned.process.pid, number)
         stopped = monotonic()
         for _, container, _ in owned.cells:
@@ -229,7 +239,7 @@ def is_shim(pid: int) -> bool:
 async def test_an_owner_that_was_stopped_over_the_deadline_and_goes_on_tells_it_and_leaves_nothing(
     sandbox: Sandbox, engine: Engine, image_id: str, tmp_path: Path
 ) -> None:
-    with owner(sandbox, image_id, *packages(tmp_path, "deaf"), deadline_s=1) as owned:
+    with owner(sandbox, image_id, *packages(tmp_path, "deaf"), deadline_s=3) as owned:
         os.kill(owned.process.pid, signal.SIGSTOP)
         ((cell_id, container, _),) = owned.cells
         wait_for(lambda: is_over(engine, container), timeout_s=60)
@@ -268,9 +278,9 @@ async def test_a_frozen_cell_is_ended_by_the_host_at_its_own_deadline(
     sandbox: Sandbox, engine: Engine, image_id: str, tmp_path: Path, how: str
 ) -> None:
     (package,) = packages(tmp_path, "deaf")
-    async with running(sandbox, image_id, package, deadline_s=1) as cell:
-        await until_ready(cell)
+    async with running(sandbox, image_id, package, deadline_s=3) as cell:
         first = int(engine.inspect(cell.container)["State"]["Pid"])
+        await until_ready(cell)
         with frozen(engine, cell.container, how):
             await lost(cell)
             end = await cell.finish()
@@ -285,11 +295,11 @@ async def test_a_frozen_cell_is_ended_by_the_host_at_its_own_deadline(
 async def test_a_cell_that_is_frozen_when_its_owner_dies_is_ended_by_the_next_start(
     sandbox: Sandbox, engine: Engine, image_id: str, tmp_path: Path, how: str
 ) -> None:
-    with owner(sandbox, image_id, *packages(tmp_path, "deaf"), deadline_s=1) as owned:
+    with owner(sandbox, image_id, *packages(tmp_path, "deaf"), deadline_s=LONG_S) as owned:
         ((cell_id, container, _),) = owned.cells
         with frozen(engine, container, how):
             end_process(owned.process.pid)
-            owned.process.wait(10)
+            owned.process.wait(60)
             (reaped,) = sandbox.reap()
     assert (reaped.cell_id, reaped.why, reaped.problem) == (cell_id, "owner_dead", "")
     assert remains.find({container}) == {}
@@ -355,9 +365,9 @@ async def test_a_wall_clock_that_jumps_neither_ends_a_cell_nor_lets_it_go_on(
 ) -> None:
     jumping = replace(sandbox, clock=Jumping())
     (package,) = packages(tmp_path, "deaf")
-    async with running(jumping, image_id, package, deadline_s=1) as cell:
-        await until_ready(cell)
+    async with running(jumping, image_id, package, deadline_s=3) as cell:
         first = int(engine.inspect(cell.container)["State"]["Pid"])
+        await until_ready(cell)
         begun = monotonic()
         os.kill(first, signal.SIGSTOP)  # so that it is the host's clock that counts
         await lost(cell)

@@ -47,7 +47,7 @@ async def read_on(cell: Cell) -> None:
 
 
 async def lost(cell: Cell) -> None:
-    with pytest.raises(CellLost), anyio.fail_after(20):
+    with pytest.raises(CellLost), anyio.fail_after(60):
         await read_on(cell)
 
 
@@ -135,25 +135,25 @@ async def test_a_supervisor_that_dies_is_lost_and_not_blamed_on_a_limit(
 async def test_a_frozen_supervisor_is_killed_a_little_after_the_deadline(
     sandbox: Sandbox, engine: Engine, image_id: str, tmp_path: Path
 ) -> None:
-    async with running(sandbox, image_id, snapshot(tmp_path / "s", WAITING), deadline_s=1) as cell:
-        begun = monotonic()
+    async with running(sandbox, image_id, snapshot(tmp_path / "s", WAITING), deadline_s=3) as cell:
+        begun, first = monotonic(), first_process(engine, cell)
         await until_call(cell)
-        os.kill(first_process(engine, cell), signal.SIGSTOP)
+        os.kill(first, signal.SIGSTOP)
         await lost(cell)
         taken = monotonic() - begun
         end = await cell.finish()
     assert (end.cause, end.detail) == (Cause.DEADLINE, "the host ended the cell")
-    assert 2.5 < taken < 8
+    assert 4.5 < taken < 30
 
 
 async def test_the_deadline_holds_while_the_event_loop_is_busy(
     sandbox: Sandbox, engine: Engine, image_id: str, tmp_path: Path
 ) -> None:
-    async with running(sandbox, image_id, snapshot(tmp_path / "s", WAITING), deadline_s=1) as cell:
-        await until_call(cell)
+    async with running(sandbox, image_id, snapshot(tmp_path / "s", WAITING), deadline_s=3) as cell:
         pid = first_process(engine, cell)
+        await until_call(cell)
         os.kill(pid, signal.SIGSTOP)
-        wait_for(lambda: not Path(f"/proc/{pid}").exists(), timeout_s=10)  # blocks the loop
+        wait_for(lambda: not Path(f"/proc/{pid}").exists())  # blocks the loop
         assert (await cell.finish()).cause is Cause.DEADLINE
 
 
@@ -237,10 +237,10 @@ async def test_ctrl_c_takes_the_cell_down_with_the_command(
 async def test_a_cell_ends_by_itself_at_its_deadline_when_its_owner_is_stopped(
     sandbox: Sandbox, engine: Engine, image_id: str, tmp_path: Path
 ) -> None:
-    pid, container, _ = start_owner(sandbox, image_id, snapshot(tmp_path / "s", WAITING), deadline_s=2)
+    pid, container, _ = start_owner(sandbox, image_id, snapshot(tmp_path / "s", WAITING), deadline_s=3)
     os.kill(pid, signal.SIGSTOP)
     try:
-        wait_for(lambda: not engine.inspect(container)["State"]["Running"], timeout_s=15)
+        wait_for(lambda: not engine.inspect(container)["State"]["Running"])
     finally:
         end_process(pid)
         os.waitpid(pid, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
@@ -40,10 +41,24 @@ def private(runtime: Runtime) -> Iterator[PrivateEngine]:
 def own(private: PrivateEngine, tmp_path: Path, runtime: Runtime) -> Iterator[Sandbox]:
     engine = Engine(private.host, timeout_s=60)
     loaded_image(engine)
+    yield make_sandbox(tmp_path / "home", engine, runtime=runtime)
     engine.close()
-    quick = Engine(private.host, timeout_s=2)
-    yield make_sandbox(tmp_path / "home", quick, runtime=runtime)
-    quick.close()
+
+
+@contextmanager
+def hanging(private: PrivateEngine, engine: Engine) -> Iterator[None]:
+    """The engine answers nothing while the block runs, and is not waited for; before and after it gets all the time it takes."""
+    patience_s = engine.timeout_s
+    engine.close()
+    engine.timeout_s = 2
+    engine.ping()
+    private.signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        private.signal(signal.SIGCONT)
+        engine.close()
+        engine.timeout_s = patience_s
 
 
 async def until_call(cell: object) -> None:
@@ -56,16 +71,13 @@ async def test_a_cell_that_cannot_be_removed_is_left_behind_listed_and_reaped_la
 ) -> None:
     async with running(own, image_id, snapshot(tmp_path / "s", WAITING)) as cell:
         await until_call(cell)
-        private.signal(signal.SIGSTOP)
-        try:
+        with hanging(private, own.engine):
             await cell.reply_ok(1, "the exchange does not need the engine", at=1.0)
             story = await tell(cell)
             with pytest.raises(EngineTimeout):
                 own.list_cells()
             with pytest.raises(EngineTimeout):
                 own.reap()
-        finally:
-            private.signal(signal.SIGCONT)
     assert story.value == "the exchange does not need the engine"
     assert (story.ended.cause, story.ended.left_behind) == (Cause.EXIT, True)
     assert "left behind" in " ".join(story.ended.notes)
@@ -76,14 +88,9 @@ async def test_a_cell_that_cannot_be_removed_is_left_behind_listed_and_reaped_la
 
 
 async def test_no_cell_opens_while_the_engine_hangs(own: Sandbox, private: PrivateEngine, image_id: str) -> None:
-    own.engine.ping()
-    private.signal(signal.SIGSTOP)
-    try:
-        with pytest.raises(EngineTimeout), anyio.fail_after(15):
-            async with open_cell(own, image_id=image_id, kind="run", deadline_s=5):
-                pytest.fail("a cell was opened")
-    finally:
-        private.signal(signal.SIGCONT)
+    with hanging(private, own.engine), pytest.raises(EngineTimeout), anyio.fail_after(50):
+        async with open_cell(own, image_id=image_id, kind="run", deadline_s=5):
+            pytest.fail("a cell was opened")
     # the engine may get to the request that nobody waits for any more
     wait_for(lambda: not (own.reap() or own.list_cells() or containers_of(own)))
 
@@ -96,7 +103,7 @@ async def test_an_engine_that_restarts_under_a_cell_is_the_cause_and_nothing_sta
         pid = int(own.engine.inspect(cell.container)["State"]["Pid"])
         private.signal(signal.SIGKILL)
         os.kill(pid, signal.SIGKILL)
-        with pytest.raises(CellLost), anyio.fail_after(20):
+        with pytest.raises(CellLost), anyio.fail_after(60):
             await tell(cell)
         end = await cell.finish()
     assert (end.cause, end.sandbox_failed, end.left_behind) == (Cause.ENGINE_LOST, True, True)

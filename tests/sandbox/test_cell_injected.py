@@ -64,7 +64,7 @@ def stalling(proxy: EngineProxy, proxied: Sandbox, call: str) -> Iterator[None]:
     proxy.rule = lambda name, _: Fault("before", "stalled") if name == call else None
     begun = monotonic()
     yield
-    assert monotonic() - begun < 5 * SILENCE_S
+    assert monotonic() - begun < 8 * SILENCE_S
 
 
 async def start_calls(proxy: EngineProxy, sandbox: Sandbox, image_id: str) -> list[str]:
@@ -158,12 +158,12 @@ async def test_the_deadline_holds_on_the_host_although_the_engine_kills_nothing(
     sandbox: Sandbox, proxy: EngineProxy, image_id: str, tmp_path: Path
 ) -> None:
     with through(proxy, sandbox, 60) as proxied:
-        async with running(proxied, image_id, snapshot(tmp_path / "s", WAITING), deadline_s=1.5) as cell:
+        async with running(proxied, image_id, snapshot(tmp_path / "s", WAITING), deadline_s=4) as cell:
             await until_call(cell)
             first = int(sandbox.engine.inspect(cell.container)["State"]["Pid"])
             os.kill(first, signal.SIGSTOP)  # the supervisor is stopped: only the host can end this cell
             with stalling(proxy, proxied, "kill"):
-                wait_for(lambda: not alive(first), timeout_s=20)
+                wait_for(lambda: not alive(first), timeout_s=60)
                 end = await cell.finish()
     assert (end.cause, end.detail) == (Cause.DEADLINE, "the host ended the cell")
     proxy.heal()

@@ -156,7 +156,7 @@ async def test_an_unstoppable_fork_bomb_ends_at_the_deadline(engine: Engine, ima
         story = await tell(cell)
         taken = monotonic() - begun
     assert story.ended.cause is Cause.DEADLINE
-    assert 1.5 < taken < 8
+    assert 1.5 < taken < 30
 
 
 async def test_a_program_that_ignores_signals_ends_at_the_deadline(
@@ -177,13 +177,13 @@ async def test_a_program_that_ignores_signals_ends_at_the_deadline(
             while True:
                 time.sleep(1)
     """
-    async with running(sandbox, image_id, snapshot(tmp_path / "s", body), deadline_s=1) as cell:
+    async with running(sandbox, image_id, snapshot(tmp_path / "s", body), deadline_s=3) as cell:
         begun = monotonic()
         story = await tell(cell)
         taken = monotonic() - begun
     assert story.output().startswith(b"ignoring\n")
     assert story.ended.cause is Cause.DEADLINE
-    assert 0.8 < taken < 4
+    assert 2.5 < taken < 30
 
 
 async def test_an_attack_on_the_supervisor_does_not_move_the_deadline(
@@ -209,7 +209,7 @@ async def test_an_attack_on_the_supervisor_does_not_move_the_deadline(
             while True:
                 time.sleep(1)
     """
-    story = await run_package(sandbox, image_id, snapshot(tmp_path / "s", body), deadline_s=1)
+    story = await run_package(sandbox, image_id, snapshot(tmp_path / "s", body), deadline_s=3)
     assert story.output().count(b"PermissionError") == 9
     assert story.ended.cause is Cause.DEADLINE
 

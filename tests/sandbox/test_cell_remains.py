@@ -45,7 +45,7 @@ pytestmark = [
 def leaky() -> Iterator[Engine]:
     """An engine of the tests' own: starts that fail may leave a shim in it."""
     with private_engine() as private:
-        engine = Engine(private.host, timeout_s=20)
+        engine = Engine(private.host, timeout_s=60)
         loaded_image(engine)
         yield engine
         engine.close()
@@ -105,7 +105,7 @@ def frozen_into(process: subprocess.Popen[bytes], container: str) -> Iterator[No
     yield
     thaw(process.pid, container)
     process.kill()
-    process.wait(timeout=10)
+    process.wait(timeout=60)
     if group.is_dir():
         group.rmdir()
     group.parent.rmdir()
@@ -211,12 +211,12 @@ def uid_file(uid: int) -> Path:
 
 
 async def test_a_killed_shim_takes_its_cell_along_and_nothing_of_it_stays(own: Sandbox, image_id: str) -> None:
-    async with open_cell(own, image_id=image_id, kind="run", deadline_s=30) as cell:
+    async with open_cell(own, image_id=image_id, kind="run", deadline_s=60) as cell:
         first = int(own.engine.inspect(cell.container)["State"]["Pid"])
         (shim,) = [pid for pid in remains.find({cell.container})[cell.container] if is_shim(pid)]
         end_process(shim)
         wait_for(lambda: not own.engine.inspect(cell.container)["State"]["Running"])
-        with pytest.raises(CellLost), anyio.fail_after(20):
+        with pytest.raises(CellLost), anyio.fail_after(60):
             await cell.receive()
         end = await cell.finish()
     assert (end.sandbox_failed, end.left_behind) == (True, False)
@@ -230,19 +230,19 @@ def is_shim(pid: int) -> bool:
 
 
 async def test_somebody_who_only_names_the_container_is_left_alone(own: Sandbox, image_id: str) -> None:
-    async with open_cell(own, image_id=image_id, kind="run", deadline_s=30) as cell:
+    async with open_cell(own, image_id=image_id, kind="run", deadline_s=60) as cell:
         container = cell.container
         reader = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()", container], stdin=-1)
         assert reader.pid not in remains.find({container})[container]
     assert reader.poll() is None
-    reader.communicate(timeout=10)
+    reader.communicate(timeout=60)
 
 
 def test_a_process_that_got_the_number_of_one_that_was_found_is_not_ended() -> None:
     with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=-1) as other:
         assert remains._end(other.pid, "0" * 64, until=0.0)
         assert other.poll() is None
-        other.communicate(timeout=10)
+        other.communicate(timeout=60)
 
 
 @pytest.mark.parametrize(

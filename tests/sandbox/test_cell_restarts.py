@@ -54,7 +54,7 @@ def private() -> Iterator[PrivateEngine]:
 
 @pytest.fixture
 def own(private: PrivateEngine, tmp_path: Path) -> Iterator[Sandbox]:
-    engine = Engine(private.host, timeout_s=20)
+    engine = Engine(private.host, timeout_s=60)
     loaded_image(engine)
     yield make_sandbox(tmp_path / "home", engine, runtime="runc")
     engine.close()
@@ -117,7 +117,7 @@ def by_the_script_again(private: PrivateEngine) -> Iterator[None]:
     while RESTARTED:
         started = RESTARTED.pop()
         started.kill()
-        started.wait(20)
+        started.wait(60)
         private.call("start")
 
 
@@ -138,9 +138,9 @@ async def test_a_run_goes_on_over_a_restart_of_an_engine_that_keeps_its_containe
 async def test_a_deadline_that_comes_while_the_engine_is_away_holds_and_the_container_is_reaped_when_it_is_back(
     own: Sandbox, private: PrivateEngine, image_id: str, tmp_path: Path
 ) -> None:
-    async with running(own, image_id, snapshot(tmp_path / "s", WAITING), deadline_s=3) as cell:
-        await until_call(cell)
+    async with running(own, image_id, snapshot(tmp_path / "s", WAITING), deadline_s=5) as cell:
         first = int(own.engine.inspect(cell.container)["State"]["Pid"])
+        await until_call(cell)
         with restarts(private, own.engine, live_restore=True):
             story = await tell(cell)
             assert (story.ended.cause, story.ended.left_behind) == (Cause.DEADLINE, True)

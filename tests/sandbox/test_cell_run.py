@@ -171,7 +171,7 @@ async def test_a_child_that_holds_stdout_delays_nothing_and_dies(
     async with running(sandbox, image_id, snapshot(tmp_path / "s", body)) as cell:
         begun = monotonic()
         story = await tell(cell)
-    assert monotonic() - begun < 2
+    assert monotonic() - begun < 15  # and not the minute that the cell has
     assert story.value == "done"
     assert story.ended.stragglers == 1
     assert "1 processes were left and killed" in story.ended.notes

@@ -28,7 +28,7 @@ def engine() -> Iterator[ScriptedEngine]:
 
 
 def runtimes(engine: ScriptedEngine) -> set[str]:
-    client = docker.APIClient(base_url=engine.address, timeout=30)
+    client = docker.APIClient(base_url=engine.address, timeout=60)
     try:
         return set(client.info()["Runtimes"])
     finally:

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.sandbox, pytest.mark.anyio]
 def leaky(tmp_path: Path) -> Iterator[Engine]:
     """An engine whose gVisor refuses every start and leaves its processes."""
     with private_engine(gvisor=True, runsc=leaking_gvisor(tmp_path)) as private:
-        engine = Engine(private.host, timeout_s=30)
+        engine = Engine(private.host, timeout_s=60)
         loaded_image(engine)
         yield engine
         engine.close()
@@ -42,7 +42,7 @@ class Starts(Engine):
 
 
 async def test_the_processes_of_a_failed_start_are_ended_with_its_cell(leaky: Engine, tmp_path: Path) -> None:
-    engine = Starts(leaky.host, timeout_s=30)
+    engine = Starts(leaky.host, timeout_s=60)
     sandbox: Sandbox = make_sandbox(tmp_path / "home", engine, runtime="runsc")
     with nothing_left(sandbox), pytest.raises(EngineRefused, match="network"):
         async with open_cell(sandbox, image_id=loaded_image(leaky), kind="run", deadline_s=5):

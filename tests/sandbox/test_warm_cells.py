@@ -71,7 +71,7 @@ def waiting(sandbox: Sandbox) -> list[Path]:
 
 def wish_of(sandbox: Sandbox, image_id: str, **changes: Any) -> Wish:
     policy = sandbox.policy("run", runtime_of(sandbox.engine))
-    return replace(Wish(image_id, "run", 20.0, 1, "", policy, policy), **changes)
+    return replace(Wish(image_id, "run", 60.0, 1, "", policy, policy), **changes)
 
 
 def filled(sandbox: Sandbox, image_id: str) -> Path:
@@ -82,8 +82,8 @@ def filled(sandbox: Sandbox, image_id: str) -> Path:
 
 
 async def used(sandbox: Sandbox, image_id: str, package: Path, task: Any = "x") -> tuple[Cell, Any, CellEnd]:
-    async with borrowed_cell(sandbox, image_id=image_id, kind="run", deadline_s=20.0, generation=4) as cell:
-        await cell.deliver(RunJob("sample", codec.encode(task), "00" * 16, 20.0), package)
+    async with borrowed_cell(sandbox, image_id=image_id, kind="run", deadline_s=60.0, generation=4) as cell:
+        await cell.deliver(RunJob("sample", codec.encode(task), "00" * 16, 60.0), package)
         story = await tell(cell)
     return cell, story.value, story.ended
 
@@ -182,7 +182,7 @@ def test_a_cell_of_another_policy_is_not_handed_out_and_is_ended_when_the_pool_i
 @pytest.mark.parametrize("field", ["image_id", "deadline_s", "kind"])
 def test_a_cell_for_something_else_is_not_handed_out(field: str, sandbox: Sandbox, image_id: str) -> None:
     filled(sandbox, image_id)
-    other: dict[str, Any] = {"image_id": "sha256:" + "0" * 64, "deadline_s": 21.0, "kind": "gate"}
+    other: dict[str, Any] = {"image_id": "sha256:" + "0" * 64, "deadline_s": 61.0, "kind": "gate"}
     assert take(sandbox, replace(wish_of(sandbox, image_id), **{field: other[field]})) is None
     assert len(waiting(sandbox)) == 1
 
@@ -249,14 +249,14 @@ def test_an_idle_cell_ends_by_itself_without_anybody(sandbox: Sandbox, image_id:
         return cell.container
 
     container = anyio.run(shelved)
-    assert sandbox.engine.wait(container, timeout_s=30) == 0
+    assert sandbox.engine.wait(container, timeout_s=60) == 0
     (reaped,) = sandbox.reap()
     assert (reaped.why, reaped.problem) == ("owner_dead", "")
 
 
 def kill(sandbox: Sandbox, container: str) -> None:
     sandbox.engine.kill(container)
-    sandbox.engine.wait(container, timeout_s=30)
+    sandbox.engine.wait(container, timeout_s=60)
 
 
 def remove(sandbox: Sandbox, container: str) -> None:
@@ -350,7 +350,7 @@ def test_a_program_that_does_not_end_by_itself_is_gone_before_that_is_told(
     sandbox.keep()
 
     async def late() -> CellEnd:
-        async with borrowed_cell(sandbox, image_id=image_id, kind="run", deadline_s=20.0) as cell:
+        async with borrowed_cell(sandbox, image_id=image_id, kind="run", deadline_s=60.0) as cell:
             await cell.deliver(RunJob("sample", None, "00" * 16, 0.3), package)
             story = await tell(cell)
             assert cell.container not in {one.id for one in sandbox.engine.containers({"io.cloche.home": None})}

@@ -100,7 +100,7 @@ def test_a_process_counts_as_the_recorded_one_only_with_its_start_time(script: M
 
 def test_a_zombie_does_not_live(script: ModuleType) -> None:
     child = subprocess.Popen([sys.executable, "-c", ""])
-    assert script.wait_until(lambda: sys.modules["processes"].stat_fields(child.pid)[1] == "Z", 10)
+    assert script.wait_until(lambda: sys.modules["processes"].stat_fields(child.pid)[1] == "Z", 60)
     assert not script.lives(child.pid)
     child.wait()
 

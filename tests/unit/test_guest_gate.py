@@ -32,14 +32,14 @@ FILES = {
 }
 
 
-def gate(tests, cases, *, files=FILES, more=None, replace=False, timeout_s=10.0, deadline_s=60.0):
+def gate(tests, cases, *, files=FILES, more=None, replace=False, timeout_s=30.0, deadline_s=120.0):
     """Outcomes in order: (outcome, entered), and the cell."""
     listed = tuple(Case(*case) for case in cases)
     job = GateJob("demo", listed, replace, deadline_s, timeout_s, 4096)
     with guest_cell() as cell:
         cell.greet()
         cell.deliver(job, {**files, "workflows/demo/tests/test_workflow.py": tests, **(more or {})})
-        cell.end = cell.to_end(timeout_s=90)
+        cell.end = cell.to_end(timeout_s=150)
         assert cell.leave() == 0, cell.stderr()
     found = cell.of(CaseResult)
     assert [report.case for report in found] == list(range(len(found)))
@@ -192,7 +192,7 @@ def test_without_a_script_branches_still_run():
     assert [report.outcome for report in found] == ["passed", "passed"], found
 
 
-def test_nothing_of_one_case_is_left_for_the_next():
+def test_nothing_of_one_case_is_left_for_the_next(tmp_path):
     body = """
 import os, time, pathlib
 def test_first():
@@ -209,7 +209,7 @@ def test_second():
     assert os.listdir(".") == []
 """
     file = "tests/test_workflow.py"
-    found, cell = gate(body % "/tmp/guest-gate-left", [(file, "", "test_first", 0, 1), (file, "", "test_second", 0, 1)])
+    found, cell = gate(body % str(tmp_path / "left"), [(file, "", "test_first", 0, 1), (file, "", "test_second", 0, 1)])
     assert [r.outcome for r in found] == ["passed", "passed"], found
     assert cell.end.stragglers == 1
 

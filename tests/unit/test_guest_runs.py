@@ -21,11 +21,11 @@ def package(body, name="demo", **more):
     }
 
 
-def job(task=None, *, deadline_s=30.0, entry="demo"):
+def job(task=None, *, deadline_s=60.0, entry="demo"):
     return RunJob(entry, task, "00ff", deadline_s)
 
 
-def run(files, task=None, *, answer=lambda call: None, limits=LIMITS, deadline_s=30.0):
+def run(files, task=None, *, answer=lambda call: None, limits=LIMITS, deadline_s=60.0):
     """The cell after its last word, acknowledged and gone."""
     with guest_cell(limits=limits) as cell:
         cell.greet()
@@ -144,7 +144,7 @@ def test_a_cancellation_ends_everything():
         cell.deliver(job(), package("def demo(task):\n    while True: pass\n"))
         cell.until(Ready)
         cell.link.send_cancel("asked")
-        end = cell.to_end(timeout_s=5)
+        end = cell.to_end()
         assert cell.leave() == 0
     assert end.cause == "cancelled"
 
@@ -159,7 +159,7 @@ def demo(task):
     while True:
         os.kill(1, signal.SIGINT); os.kill(1, signal.SIGTERM)
 """
-    cell = run(package(body), deadline_s=1.0)
+    cell = run(package(body), deadline_s=3.0)
     assert cell.end.cause == "deadline"
     assert cell.end.stragglers >= 20
 
@@ -176,7 +176,7 @@ def demo(task):
 """
     started = time.monotonic()
     cell = run(package(body))
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
     assert (cell.end.detail, cell.end.stragglers) == ("returned", 1)
     assert cell.output() == b"done\n"
 
@@ -435,7 +435,7 @@ def test_a_result_stands_even_if_the_process_does_not_leave():
     body = RAW % "say(t='result', value=5)"
     started = time.monotonic()
     cell = run(package(body))
-    assert time.monotonic() - started < 6
+    assert time.monotonic() - started < 20
     assert (result(cell).encoded, cell.end.cause, cell.end.detail) == (5, "exit", "returned")
 
 
@@ -469,7 +469,7 @@ def test_bytecode_in_the_snapshot_is_not_executed(tmp_path):
 
 def test_without_a_hello_or_a_job_the_supervisor_goes_away():
     with guest_cell(hello_s=0.2) as cell:
-        assert cell.process.wait(timeout=10) == 75
+        assert cell.process.wait(timeout=60) == 75
     with guest_cell() as cell:
         cell.link.send_hello(nonce=NONCE, kind="run", uid=1, wait_s=0.2)
         end = cell.to_end()
@@ -490,7 +490,7 @@ def test_a_worker_that_dies_before_its_job_is_no_failure_of_the_program():
         wait_for(lambda: has_child(supervisor))
         os.kill(child_of(supervisor), signal.SIGKILL)
         cell.deliver(job(), package("def demo(task):\n    return 1\n"))
-        assert cell.process.wait(timeout=20) == 70
+        assert cell.process.wait(timeout=60) == 70
         assert "ended before it had a job" in cell.stderr()
 
 
@@ -498,7 +498,7 @@ def test_a_broken_frame_of_the_host_ends_the_cell():
     with guest_cell() as cell:
         cell.greet()
         cell.link._writer.append(b'{"v":1,"g":3,"q":9,"t":"ack","upto":0}\n')
-        assert cell.process.wait(timeout=10) == 71
+        assert cell.process.wait(timeout=60) == 71
 
 
 def test_the_supervisor_survives_signals():

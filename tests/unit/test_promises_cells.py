@@ -64,7 +64,7 @@ def test_a_container_is_killed_waited_for_removed_and_looked_for_and_never_asked
             answer(labelled)(connection, request)
 
     with fake_engine(after_version(behave)) as host:
-        Engine(host, timeout_s=2).destroy("x")
+        Engine(host, timeout_s=60).destroy("x")
     acts = [one for one in asked if not one.startswith("GET")]
     assert acts == ["POST x/kill", "POST x/wait", "DELETE x"]
     assert asked[asked.index("DELETE x") + 1 :].count("GET x/json") >= 1

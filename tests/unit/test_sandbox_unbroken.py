@@ -22,7 +22,7 @@ class Gate:
     def __call__(self) -> int:
         self.times += 1
         self.begun.set()
-        assert self.let.wait(10)
+        assert self.let.wait(60)
         return self.times
 
 
@@ -32,7 +32,7 @@ def anyio_backend() -> str:
 
 
 async def begun(gate: Gate) -> None:
-    assert await asyncio.to_thread(gate.begun.wait, 10)
+    assert await asyncio.to_thread(gate.begun.wait, 60)
 
 
 async def test_a_cancelled_task_waits_for_its_work_gets_its_value_and_is_cancelled_at_its_next_await() -> None:
