@@ -1,7 +1,7 @@
 """The calls of a run that are being executed: recorded when they begin, recorded when they end, and alive over cells.
 
 A run that waits without a cell goes on executing what it began, so executions belong to the claim of a run and not to a pass.
-Knows nothing of delivery: what the program gets when is `passing`'s.
+Knows nothing of delivery: what the program gets when is `conversation`'s.
 """
 
 from __future__ import annotations

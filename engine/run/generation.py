@@ -17,13 +17,14 @@ from engine import log
 from engine.errors import CellLost, EngineFailure, SandboxError
 from engine.run.cells import CellFactory, RunCell
 from engine.run.claim import Recorder
+from engine.run.conversation import Terms
 from engine.run.ending import CANCELLED, DEADLINE, INTERRUPTED, WAITING, Ending, engine_failed, sandbox_failed, settle
 from engine.run.events import CallUnknown, CellEnded, CellStarted, Decision, Event, RunWaiting
 from engine.run.executing import CallBounds, Calls
 from engine.run.folder import Stored
 from engine.run.handover import run_finished
 from engine.run.kept import Kept
-from engine.run.passing import Pass, PassPolicy
+from engine.run.passing import Pass
 from engine.run.projection import Shown, project, write_state
 from engine.run.replay import OnUnknown, unasked
 from engine.run.spec import job_of
@@ -144,7 +145,7 @@ class Attempt:
             failure: SandboxError | None = None
             try:
                 if self.run.cancel_path.exists():
-                    passing.stop = CANCELLED
+                    passing.end(CANCELLED)
                 else:
                     await cell.deliver(job_of(self.run.spec, deadline_s=left), self.snapshot)
                     await passing.run()
@@ -159,9 +160,7 @@ class Attempt:
             return self._ending(passing, gone, failure), passing
 
     def _pass(self, cell: RunCell, kept: Kept, left: float) -> Pass:
-        policy = PassPolicy(
-            deadline=self.clock.monotonic_s() + left,
-            grace_s=self.limits.grace_s,
+        terms = Terms(
             suspend_after_s=self.limits.suspend_after_s,
             on_unknown=self.choices.on_unknown,
             accept_divergence=self.choices.accept_divergence,
@@ -170,7 +169,8 @@ class Attempt:
             self.recorder,
             cell=cell,
             calls=self.calls,
-            policy=policy,
+            terms=terms,
+            ends_at=self.clock.monotonic_s() + left + self.limits.grace_s,
             kept=kept,
             progress=self._show_when_due,
         )
