@@ -46,8 +46,6 @@ def crash_each(real: RealStage, victim: Victim, program: str, moments: list[tupl
     ("victim", "point"),
     [
         ("orchestrator", "cell.created"),
-        ("orchestrator", "cell.started"),
-        ("orchestrator", "cell.killed"),
         ("cell", "cell.started"),
         ("cell", "effect.done"),
     ],

@@ -125,6 +125,7 @@ async def test_a_cancelled_cell_is_proven_gone_within_two_seconds(
     assert any([await seconds_to_cancel() < 2 for _ in range(3)])
 
 
+@pytest.mark.runc_only("the host's own clock and sums")
 async def test_the_times_of_a_cell_add_up_to_what_it_took(sandbox: Sandbox, image_id: str, tmp_path: Path) -> None:
     package = snapshot(tmp_path / "s", "import time\n\n\ndef sample(task):\n    time.sleep(0.5)\n")
     begun = monotonic()

@@ -197,7 +197,6 @@ def test_of_many_takers_one_gets_the_cell(sandbox: Sandbox, image_id: str) -> No
     launch.release(gone=True)
 
 
-@pytest.mark.both_runtimes
 def test_a_cell_whose_taker_was_killed_is_the_reapers_and_nobody_elses(
     sandbox: Sandbox, image_id: str, tmp_path: Path
 ) -> None:
