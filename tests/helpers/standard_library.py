@@ -28,7 +28,7 @@ STEPS: dict[str, str] = {
         os.fstat(a); os.fchmod(a, 0o644); os.writev(a, [b"x", b"yz"]); os.lseek(a, 0, 0)
         os.closerange(38, 45); r, w = os.pipe(); os.set_blocking(r, False); os.write(w, b"1"); assert os.read(r, 9) == b"1"
         assert not os.isatty(a); os.get_inheritable(a)
-        import fcntl; fcntl.lockf(a, fcntl.LOCK_EX); fcntl.fcntl(a, fcntl.F_GETFL); fcntl.lockf(a, fcntl.LOCK_UN)
+        import fcntl; fcntl.fcntl(a, fcntl.F_GETFL); fcntl.fcntl(a, fcntl.F_DUPFD_CLOEXEC, 50)
         d = os.open("/tmp", os.O_RDONLY); os.listdir(d); os.close(d)
     """,
     "trees": """
@@ -157,13 +157,13 @@ STEPS: dict[str, str] = {
     """,
     "sqlite": """
         import sqlite3, threading
-        with sqlite3.connect("/tmp/db", check_same_thread=False) as d:
-            assert d.execute("pragma journal_mode=wal").fetchone()[0] in ("wal", "delete"); d.execute("create table t(a)")
+        with sqlite3.connect("file:/tmp/db?nolock=1", uri=True, check_same_thread=False) as d:
+            d.execute("pragma locking_mode=exclusive"); d.execute("pragma journal_mode=wal"); d.execute("create table t(a)")
             d.executemany("insert into t values (?)", [(n,) for n in range(5000)]); d.commit(); d.execute("delete from t where a > 9")
             d.commit(); d.execute("vacuum"); d.execute("pragma wal_checkpoint(truncate)"); d.execute("pragma mmap_size=1000000")
             assert d.execute("select count(*) from t").fetchone()[0] == 10
-            other = sqlite3.connect("/tmp/db"); other.execute("insert into t values (1)"); other.commit(); other.close()
-        with sqlite3.connect("/tmp/db2") as d: d.execute("create table t(a)"); d.backup(sqlite3.connect("/tmp/db3"))
+            other = sqlite3.connect("file:/tmp/db4?nolock=1", uri=True); other.execute("create table t(a)"); other.close()
+        d = sqlite3.connect(":memory:"); d.execute("create table t(a)"); d.backup(sqlite3.connect("file:/tmp/db3?nolock=1", uri=True))
     """,
     "machine": """
         import platform, locale, getpass, resource, random, secrets, uuid, hashlib, ssl, ctypes, tracemalloc, logging, pwd, sysconfig

@@ -73,6 +73,7 @@ CALLS = (
         "chroot",
         "clone",
         "delete_module",
+        "fcntl",
         "fanotify_init",
         "finit_module",
         "fsopen",

@@ -185,8 +185,7 @@ async def test_the_own_list_of_system_calls_is_enough_for_the_standard_library(
             told = {"to_thread": usual.run_until_complete(in_thread())}
             with concurrent.futures.ThreadPoolExecutor() as pool:
                 told["threads"] = list(pool.map(square, range(4)))
-            with sqlite3.connect("/tmp/db") as database:
-                database.execute("pragma journal_mode=wal")
+            with sqlite3.connect("file:/tmp/db?nolock=1", uri=True) as database:
                 database.execute("create table t(a)")
                 database.execute("insert into t values (7)")
                 told["sqlite"] = database.execute("select a from t").fetchone()[0]

@@ -134,7 +134,7 @@ BROKEN_RULES = {  # the same calls outside their rules, each with arguments that
     "futex": "-1, 6, 0",  # FUTEX_LOCK_PI
     "madvise": "-1, 0, 12",  # MADV_MERGEABLE
     "ioctl": "-1, 0x5412",  # TIOCSTI
-    "fcntl": "-1, 1024",  # F_SETLEASE
+    "fcntl": "-1, 6",  # F_SETLK
     "pipe2": "-1, 0x80",
     "clone": "0x10000 | 0x8000, 0",  # CLONE_PARENT
     "socketpair": "2, 1, -1, -1",
