@@ -13,7 +13,7 @@ from itertools import islice
 from types import FrameType
 from typing import Any, Final
 
-from cloche import _call, _package, _scopes
+from cloche import _call, _scopes
 from cloche._strands import Stopped, Strand, Strands
 
 AT_ONCE: Final = 16
@@ -88,9 +88,7 @@ class _Fan:
         self._context = copy_context()
         self._around = _scopes.current()
         self._name = f"{name}@{_scopes.place(frame)}"
-        found = _package.nearest(frame)
-        self._package = _package.package_id(_package.module_name(found)) if found is not None else ""
-        self._site = _package.site(found) or self._around.site
+        self._package, self._site = _scopes.opener(frame, self._around)
         self._number = self._around.number(self._name) if jobs else 0
 
     def run(self) -> list[Any]:

@@ -8,40 +8,16 @@ starting five interpreters.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import math
 import sys
-import weakref
 from _thread import get_ident
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import Any, Final, NoReturn
 
-from cloche import _call, _fan, _package, _scopes
+from cloche import _call, _created, _fan, _scopes
+from cloche._created import AsyncGenerators, Future, Task
 from cloche._strands import Pending
-
-_order = itertools.count(1)
-
-
-def _hash(self: Any) -> int:
-    """The order of creation, so that sets of tasks and futures are walked through in the same order every time."""
-    try:
-        return self._cloche_order  # type: ignore[no-any-return]
-    except AttributeError:
-        self._cloche_order = made = next(_order)
-        return made
-
-
-class Future(asyncio.Future[Any]):
-    """asyncio's, with a hash that does not depend on where it lies in memory."""
-
-    __hash__ = _hash
-
-
-class Task(asyncio.Task[Any]):
-    """asyncio's, with a hash that does not depend on where it lies in memory."""
-
-    __hash__ = _hash
 
 
 class _Answer(Future):
@@ -123,28 +99,6 @@ class _Calls:
             self.drop(pending)
 
 
-class _AsyncGenerators:
-    """Open asynchronous generators, in the order in which they were begun; a WeakSet would give them by address."""
-
-    def __init__(self) -> None:
-        self._open: dict[int, weakref.ref[Any]] = {}
-
-    def add(self, generator: Any) -> None:
-        self._open[id(generator)] = weakref.ref(generator)
-
-    def discard(self, generator: Any) -> None:
-        self._open.pop(id(generator), None)
-
-    def clear(self) -> None:
-        self._open.clear()
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter([one for one in (ref() for ref in self._open.values()) if one is not None])
-
-
 class Loop(asyncio.BaseEventLoop):
     """A loop of a program whose calls `backend` answers."""
 
@@ -154,7 +108,7 @@ class Loop(asyncio.BaseEventLoop):
         self._strands = backend.strands
         self._strand = backend.strands.current
         self._calls = _Calls(backend)
-        self._asyncgens = _AsyncGenerators()
+        self._asyncgens = AsyncGenerators()
 
     # what is new
 
@@ -308,9 +262,8 @@ _scopes.boundaries.add(Loop._run_once.__code__)
 def _task_context(context: Context | None) -> Context:
     frame = sys._getframe(2)
     around = _scopes.current()
-    found = _package.nearest(frame)
-    package = _package.package_id(_package.module_name(found)) if found is not None else ""
-    scope = around.child(f"task@{_scopes.place(frame)}", package=package, site=_package.site(found) or around.site)
+    package, site = _scopes.opener(frame, around)
+    scope = around.child(f"task@{_scopes.place(frame)}", package=package, site=site)
     # A context that was given is left as it is: others may run in it.
     context = copy_context() if context is None else context.copy()
     context.run(_scopes.current_scope.set, scope)
@@ -342,61 +295,16 @@ def _selected(*_args: Any) -> asyncio.AbstractEventLoop:
     return asyncio.new_event_loop()
 
 
-def _as_completed(fs: Iterable[Any], *, timeout: float | None = None) -> Iterator[Coroutine[Any, Any, Any]]:
-    """asyncio's, which would make the tasks in the order in which coroutines lie in memory."""
-    if isinstance(asyncio._get_running_loop(), Loop) and not (asyncio.isfuture(fs) or asyncio.iscoroutine(fs)):
-        fs = [asyncio.ensure_future(one) for one in dict.fromkeys(fs)]
-    made: Iterator[Coroutine[Any, Any, Any]] = _usual_as_completed(fs, timeout=timeout)
-    return made
-
-
-_usual_as_completed: Final[Any] = asyncio.as_completed
-
-
-def _made(task: Any) -> float:
-    """The place of a task in the order of creation; those of a program's own kind come last."""
-    return getattr(task, "_cloche_order", math.inf)
-
-
-def _cancel_all_tasks(loop: asyncio.AbstractEventLoop) -> None:
-    """What asyncio.run() does at its end, in order of creation.
-
-    asyncio's own takes them as they lie in its WeakSet, and where that is depends on all tasks that were ever in it.
-    """
-    if not isinstance(loop, Loop):
-        _usual_cancel_all_tasks(loop)
-        return
-    left = sorted(asyncio.all_tasks(loop), key=_made)
-    for task in left:
-        task.cancel()
-    if left:
-        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-    for task in left:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            message = "unhandled exception during asyncio.run() shutdown"
-            loop.call_exception_handler({"message": message, "exception": error, "task": task})
-
-
-_usual_cancel_all_tasks: Final[Any] = asyncio.runners._cancel_all_tasks  # type: ignore[attr-defined]
-
-
 def install() -> Callable[[], None]:
     """Have asyncio make loops of ours from now on, counting tasks from the first; gives what takes that back."""
-    global _order
-    _order = itertools.count(1)
-    tasks: Any = asyncio.tasks
-    runners: Any = asyncio.runners
-    before = asyncio.get_event_loop_policy()
+    order_back = _created.install(Loop)
+    policy, selector = asyncio.get_event_loop_policy(), asyncio.SelectorEventLoop
     asyncio.set_event_loop_policy(_Policy())
-    tasks._GatheringFuture.__hash__ = _hash
-    selector, asyncio.SelectorEventLoop = asyncio.SelectorEventLoop, _selected  # type: ignore[assignment]
-    tasks.as_completed = asyncio.as_completed = _as_completed  # type: ignore[assignment]
-    runners._cancel_all_tasks = _cancel_all_tasks
+    asyncio.SelectorEventLoop = _selected  # type: ignore[assignment]
 
     def take_back() -> None:
-        asyncio.set_event_loop_policy(before)
+        asyncio.set_event_loop_policy(policy)
         asyncio.SelectorEventLoop = selector
-        tasks.as_completed = asyncio.as_completed = _usual_as_completed
-        runners._cancel_all_tasks = _usual_cancel_all_tasks
+        order_back()
 
     return take_back

@@ -103,3 +103,10 @@ def place(frame: FrameType | None) -> str:
         return "_"
     module = _package.module_name(found).split(".", 2)[2:]
     return _ELSE.sub("_", ".".join([*module, found.f_code.co_qualname]))[:_PLACE_CHARACTERS]
+
+
+def opener(frame: FrameType | None, around: Scope) -> tuple[str, str]:
+    """Id of the package that opens a scope inside `around`, and where it does: the package code that stands nearest to `frame`."""
+    found = _package.nearest(frame)
+    package = _package.package_id(_package.module_name(found)) if found is not None else ""
+    return package, _package.site(found) or around.site
