@@ -13,7 +13,7 @@ from cloche_guest.link import Writer
 from engine.sandbox.exchange import HostLink
 from engine.sandbox.violations import VIOLATIONS
 from tests.fuzz.conversation import FIRST, GENERATION, LIMITS, Accepted, lines, mutate_worker, of_worker
-from tests.fuzz.target import Target, expect, scratch
+from tests.fuzz.target import Target, expect, one_life, scratch
 
 
 def check(data: bytes) -> None:
@@ -21,7 +21,8 @@ def check(data: bytes) -> None:
     with scratch() as directory:
         link = HostLink(directory, limits=LIMITS, generation=GENERATION)
         try:
-            _converse(data, link, Writer(str(link.outbox)))
+            with one_life(Writer(str(link.outbox))) as writer:
+                _converse(data, link, writer)
         finally:
             link.close()
 

@@ -8,7 +8,7 @@ from cloche_guest import wire
 from cloche_guest.link import HostBroke, Reader, segment
 
 from tests.fuzz.conversation import mutate, of_host
-from tests.fuzz.target import Target, expect, scratch
+from tests.fuzz.target import Target, expect, one_life, scratch
 
 
 def check(data: bytes) -> None:
@@ -17,14 +17,19 @@ def check(data: bytes) -> None:
         first, _, second = data.partition(b'"t":"rotate"}\n')
         Path(segment(str(directory), 1)).write_bytes(first + (b'"t":"rotate"}\n' if second else b""))
         Path(segment(str(directory), 2)).write_bytes(second)
-        reader, taken = Reader(str(directory)), 0
-        try:
-            while (frame := reader.next()) is not None:
-                taken += 1
-                expect(frame["q"] == taken == reader.received and frame["v"] == 1, "sequence")
-                expect(frame["t"] in wire.HOST_FRAMES and wire.parse(frame.line) == frame, "a frame of no type")
-        except HostBroke as error:
-            expect(str(error).startswith(("frame.", "part.")), "a refusal without a name")
+        with one_life(Reader(str(directory))) as reader:
+            _read(reader)
+
+
+def _read(reader: Reader) -> None:
+    taken = 0
+    try:
+        while (frame := reader.next()) is not None:
+            taken += 1
+            expect(frame["q"] == taken == reader.received and frame["v"] == 1, "sequence")
+            expect(frame["t"] in wire.HOST_FRAMES and wire.parse(frame.line) == frame, "a frame of no type")
+    except HostBroke as error:
+        expect(str(error).startswith(("frame.", "part.")), "a refusal without a name")
 
 
 TARGET = Target("link", of_host, check, mutate)
