@@ -92,7 +92,7 @@ class ListedCell(Object):
     cell_id: str = Field(description="The cell.")
     container: str = Field(description="Id of its container; empty when there is only a directory.")
     kind: str = Field(description="`run`, `gate`, `probe` or `trial`.")
-    state: str = Field(description="As the engine says.")
+    state: str = Field(description="As the engine says; `no container …`, or `made elsewhere, at …` by another engine.")
     owned: bool = Field(description="Its owner is alive.")
     expired: bool = Field(description="Its time is over.")
     idle: bool = Field(description="It waits, started and without an owner, for a job.")

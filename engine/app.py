@@ -265,8 +265,8 @@ class App(Parts):
         return tally.read(self.settings.home)
 
     def reap(self, *, idle: bool = False) -> list[Reaped]:
-        """End cells without an owner now; with `idle` also those that wait for a job."""
-        return self.sandbox.reap(idle=idle)
+        """End cells without an owner now, also on other engines that made some; with `idle` also those that wait for a job."""
+        return self.sandbox.reap(idle=idle, everywhere=True)
 
     # behind it
 

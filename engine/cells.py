@@ -22,6 +22,7 @@ from engine.run.store import RunStore
 from engine.sandbox.launch import Wish
 from engine.sandbox.pool import borrowed_cell, candidates, fill, idle_cells
 from engine.sandbox.probed import probe_first
+from engine.sandbox.reaper import MADE_ELSEWHERE
 from engine.sandbox.service import Sandbox
 
 if TYPE_CHECKING:
@@ -125,12 +126,19 @@ class Cells:
         )
 
     async def prove_gone(self, cell_id: str) -> None:
-        """Return when nothing of a cell of a dead owner, or of one that is being removed, is left. Raises CellLost, SandboxError."""
+        """Return when nothing of a cell of a dead owner, or of one that is being removed, is left.
+
+        Raises:
+            CellElsewhere: another engine made it, and whether it still runs cannot be asked. CellLost, SandboxError: it is still there.
+        """
         for attempt in range(PROVE_GONE_TRIES):
             await anyio.sleep(min(attempt, 1) * PROVE_GONE_PAUSE_S)
             await to_thread.run_sync(self.sandbox.reap)
             listed = await to_thread.run_sync(self.sandbox.list_cells)
-            if not any(cell.cell_id == cell_id and cell.container for cell in listed):
+            mine = next((cell for cell in listed if cell.cell_id == cell_id and cell.container), None)
+            if mine is None:
+                return
+            if mine.state.startswith(MADE_ELSEWHERE) and await to_thread.run_sync(self.sandbox.end_unlisted, cell_id):
                 return
         raise CellLost(f"cell {cell_id} of a dead owner cannot be ended.", fix="Try `cloche cells reap`.")
 

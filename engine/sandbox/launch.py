@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from engine import ids
 from engine.errors import CellLost, SandboxUnavailable
 from engine.points import reached
-from engine.sandbox import labels, podman, readback, remains, uids
+from engine.sandbox import labels, origin, podman, readback, remains, uids
 from engine.sandbox.exchange import HostLink
 from engine.sandbox.place import Idle, Intent, Place, boot_id, container_name
 from engine.sandbox.policy import CellPolicy, Kind
@@ -113,7 +113,11 @@ class Launch:
         return self._link
 
     def prepare(self, *, wait_s: float) -> None:
-        """Claim a uid, write the intent, lay out the exchange with the hello in it. The engine knows nothing yet."""
+        """Claim a uid, write the intent, lay out the exchange with the hello in it. The engine is told nothing yet.
+
+        Raises:
+            SandboxUnavailable, EngineTimeout: which engine it is had to be asked, and it does not answer.
+        """
         self._claim = uids.claim(self.cell_id, self._uids_in_use)
         reached("cell.claimed")
         self._place = Place.make(self._sandbox.settings.home, self._intent())
@@ -153,6 +157,7 @@ class Launch:
         engine.start(self.container)
         reached("cell.started")
         self.pid = int(engine.inspect(self.container)["State"]["Pid"])
+        origin.keep_seen(self.place.path, pid=self.pid, container=self.container)
 
     def _fit_to_engine(self) -> None:
         if self._speaks_podman:
@@ -196,6 +201,7 @@ class Launch:
     def _intent(self) -> Intent:
         now = self._sandbox.clock.now()
         idle = timedelta(seconds=self.wish.idle_s)
+        before = self._place.intent if self._place is not None else None
         return Intent(
             cell=self.cell_id,
             container=self.name,
@@ -211,6 +217,8 @@ class Launch:
             created_at=now,
             expires_at=now + idle + timedelta(seconds=self.wish.deadline_s + EXPIRY_MARGIN_S),
             idle_until=now + idle if idle else None,
+            engine=origin.of_new_cell(self._sandbox) if before is None else before.engine,
+            engine_host=self._sandbox.engine.host if before is None else before.engine_host,
         )
 
     def _uids_in_use(self) -> frozenset[int]:

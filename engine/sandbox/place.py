@@ -31,7 +31,10 @@ _CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
 
 
 class Intent(BaseModel):
-    """`cell.json`, version 1. `container` is the name that the container was or would have been created under."""
+    """`cell.json`, version 1. `container` is the name that the container was or would have been created under.
+
+    `engine` names the engine that makes it (`engine.sandbox.origin`), `engine_host` is where that answered; "" in old records.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -50,6 +53,8 @@ class Intent(BaseModel):
     created_at: datetime
     expires_at: datetime
     idle_until: datetime | None = None
+    engine: str = ""
+    engine_host: str = ""
 
 
 class Idle(BaseModel):

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from engine import log
 from engine.errors import EngineFailure, SandboxError
 from engine.files import lock, make_directory, sha256_hex
-from engine.sandbox import probed, remains, tally, uids
+from engine.sandbox import origin, probed, tally, uids
 from engine.sandbox.cell import JOB_WAIT_S, Cell, in_thread
 from engine.sandbox.launch import Launch, Wish
 from engine.sandbox.place import IDLE, Idle, Intent, Place, boot_id, cells_directory, intent_of, owned, read_idle
@@ -270,7 +270,7 @@ def end_idle(sandbox: Sandbox, path: Path, key: str) -> bool:
     place, idle = taken
     try:
         sandbox.engine.destroy(idle.container_id)
-        remains.end(idle.container_id)
+        origin.end(sandbox, path, place.intent, idle.container_id)
         uids.clear(place.intent.uid, place.intent.cell)
     except SandboxError as error:
         log.warning("cell.left_behind", cell=path.name, error=error.code)

@@ -48,6 +48,14 @@ def find(containers: Collection[str], *, proc: Path = PROC) -> dict[str, tuple[i
     return {identity: tuple(sorted(pids)) for identity, pids in found.items()}
 
 
+def carries(pid: int, container: str) -> bool:
+    """True when this machine sees the process and it carries the container's id."""
+    try:
+        return container.encode() in _ids_of(pid, PROC)
+    except OSError:
+        return False
+
+
 def end(container: str, *, timeout_s: float = 5.0) -> tuple[int, ...]:
     """End every process that carries this id, and see them and their cgroups gone; gives the pids that were ended.
 

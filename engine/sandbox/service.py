@@ -68,7 +68,10 @@ def _policy(settings: Settings, runtime: Runtime, kind: Kind) -> CellPolicy:
 
 @dataclass
 class Sandbox:
-    """Settings, clock and engine, composed. Open cells with `engine.sandbox.cell.open_cell`."""
+    """Settings, clock and engine, composed. Open cells with `engine.sandbox.cell.open_cell`.
+
+    `origins`: engines by address and start, as `engine.sandbox.origin` knows them.
+    """
 
     settings: Settings
     clock: Clock
@@ -76,6 +79,7 @@ class Sandbox:
     pid: int = field(default_factory=os.getpid)
     _home_id: str = ""
     keeper: Keeper | None = None
+    origins: dict[str, str] = field(default_factory=dict)
     _trials: dict[str, Tried] = field(default_factory=dict)
     _chosen: dict[str, Runtime] = field(default_factory=dict)
 
@@ -182,9 +186,13 @@ class Sandbox:
             (runtime, program, self.engine.version().version, image_id, self.policy("trial", runtime).digest)
         )
 
-    def reap(self, *, idle: bool = False) -> list[Reaped]:
+    def reap(self, *, idle: bool = False, everywhere: bool = False) -> list[Reaped]:
         """See `engine.sandbox.reaper.reap`."""
-        return reaper.reap(self, idle=idle)
+        return reaper.reap(self, idle=idle, everywhere=everywhere)
+
+    def end_unlisted(self, cell_id: str) -> bool:
+        """See `engine.sandbox.reaper.end_unlisted`."""
+        return reaper.end_unlisted(self, cell_id)
 
     def list_cells(self) -> list[ListedCell]:
         """See `engine.sandbox.reaper.list_cells`."""

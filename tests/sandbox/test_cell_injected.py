@@ -13,7 +13,7 @@ from time import monotonic
 import pytest
 
 from engine.errors import SandboxError
-from engine.sandbox import remains
+from engine.sandbox import origin, remains
 from engine.sandbox.cell import Cell, open_cell
 from engine.sandbox.docker import Engine
 from engine.sandbox.frames import Call
@@ -68,7 +68,10 @@ def stalling(proxy: EngineProxy, proxied: Sandbox, call: str) -> Iterator[None]:
 
 
 async def start_calls(proxy: EngineProxy, sandbox: Sandbox, image_id: str) -> list[str]:
-    """The calls between nothing and an attested cell."""
+    """The calls between nothing and an attested cell, once it is known which engine it is."""
+    with through(proxy, sandbox, 60) as knowing:
+        origin.of_new_cell(knowing)
+    proxy.calls.clear()
     with through(proxy, sandbox, 60) as proxied:
         async with open_cell(proxied, image_id=image_id, kind="run", deadline_s=5):
             return list(proxy.calls)
