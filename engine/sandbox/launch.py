@@ -179,6 +179,7 @@ class Launch:
             "inbox": self.link.inbox,
             "outbox": self.link.outbox,
             "labels": labels.labels_of(self.place.intent, home_id=self._sandbox.home_id),
+            "uid": self.uid,
         }
 
     def shelve(self, key: str) -> None:

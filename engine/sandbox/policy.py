@@ -265,8 +265,13 @@ class CellPolicy:
         facts = {**asdict(self), "group": None}
         return sha256_hex(json.dumps(facts, sort_keys=True).encode())
 
-    def container(self, *, image_id: str, inbox: Path, outbox: Path, labels: Mapping[str, str]) -> dict[str, Any]:
-        """The body of the engine's create call (API 1.41). Everything is stated, so that no default of an engine counts."""
+    def container(
+        self, *, image_id: str, inbox: Path, outbox: Path, labels: Mapping[str, str], uid: int | None = None
+    ) -> dict[str, Any]:
+        """The body of the engine's create call (API 1.41). Everything is stated, so that no default of an engine counts.
+
+        `uid` is the worker's, which is no part of the policy: the system call list then lets nobody become another one.
+        """
         return {
             "Image": image_id,
             "User": f"{self.user}:{self.group}",
@@ -281,11 +286,12 @@ class CellPolicy:
             "AttachStdin": False,
             "AttachStdout": False,
             "AttachStderr": False,
-            "HostConfig": self._host_config(inbox, outbox),
+            "HostConfig": self._host_config(inbox, outbox, uid),
         }
 
-    def _host_config(self, inbox: Path, outbox: Path) -> dict[str, Any]:
-        security = [f"seccomp={self.seccomp}"]
+    def _host_config(self, inbox: Path, outbox: Path, uid: int | None) -> dict[str, Any]:
+        profile = self.seccomp if uid is None else seccomp.for_worker(self.seccomp, uid)
+        security = [f"seccomp={profile}"]
         if self.no_new_privileges:
             security.insert(0, "no-new-privileges")
         mounts = [

@@ -2,7 +2,8 @@
 
 An allow-list: what is not named gets EPERM, or ENOSYS where its number lies above every number that the profile knows (runc
 answers so, for a C library that then tries an older call). `clone3` is named for its errno alone: its flags lie in memory,
-where a filter cannot see them, and with ENOSYS the C library falls back to `clone`. Owns the profile; what it is worth under
+where a filter cannot see them, and with ENOSYS the C library falls back to `clone`. The calls that change identity are let
+through for one uid, that of the cell's own worker, which is known when the cell is made. Owns the profile; what it is worth under
 each runtime is told by `engine.sandbox.protections`.
 """
 
@@ -12,7 +13,7 @@ import errno
 import json
 import tomllib
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +23,9 @@ ARCHITECTURE = "SCMP_ARCH_X86_64"
 
 CLONE3, CLONE3_NUMBER = "clone3", 435
 RUNSC_NAMES = (CLONE3, "pselect")
+
+_ID = 0xFFFFFFFF
+"""The kernel takes the lower half of the argument for the uid."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,10 @@ class Condition:
 
 @dataclass(frozen=True)
 class SystemCall:
-    """One call that is let through. `rules`: any one of them is enough, all conditions of it must hold; none: always."""
+    """One call that is let through. `rules`: any one of them is enough, all conditions of it must hold; none: always.
+
+    `own_uid`: its three arguments must be the uid of the cell's worker, once that is known.
+    """
 
     name: str
     number: int
@@ -48,6 +55,7 @@ class SystemCall:
     could: str
     only: str = ""
     rules: tuple[tuple[Condition, ...], ...] = ()
+    own_uid: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,6 +93,26 @@ def text(runtime: Literal["runc", "runsc"]) -> str:
         rules.append({"names": [CLONE3], "action": "SCMP_ACT_ERRNO", "errnoRet": errno.ENOSYS})
     profile = {"defaultAction": "SCMP_ACT_ERRNO", "architectures": [ARCHITECTURE], "syscalls": rules}
     return json.dumps(profile, separators=(",", ":"))
+
+
+@lru_cache(maxsize=4)
+def for_worker(profile: str, uid: int) -> str:
+    """The profile of one cell: who runs in it may become this uid and group, and nobody else's.
+
+    Whoever took the supervisor over could otherwise become a neighbour's worker, whose processes count together with its own.
+    """
+    if profile == "unconfined":
+        return profile
+    told, own = json.loads(profile), {call.name for call in system_calls() if call.own_uid}
+    rules: list[dict[str, Any]] = []
+    for rule in told["syscalls"]:
+        if rule["action"] != "SCMP_ACT_ALLOW" or rule.get("args") or not own & set(rule["names"]):
+            rules.append(rule)
+            continue
+        rules.append({**rule, "names": [name for name in rule["names"] if name not in own]})
+        only = tuple(Condition(argument, _ID, uid) for argument in range(3))
+        rules += [_allow([name], only) for name in rule["names"] if name in own]
+    return json.dumps({**told, "syscalls": rules}, separators=(",", ":"))
 
 
 def _call(told: dict[str, Any]) -> SystemCall:

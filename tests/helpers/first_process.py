@@ -28,18 +28,18 @@ class Ended:
 
 @contextmanager
 def first_process(
-    sandbox: Sandbox, image_id: str, program: str, *, policy: CellPolicy | None = None
+    sandbox: Sandbox, image_id: str, program: str, *, policy: CellPolicy | None = None, uid: int | None = None
 ) -> Iterator[Ended]:
     """Run `program` as PID 1 with the uid, capabilities, limits and mounts of a supervisor, and its exchange laid out by the host.
 
-    Container and directory are gone after the block.
+    `uid` is that of the worker which the container was made for. Container and directory are gone after the block.
     """
     policy = policy or sandbox.policy("run", sandbox.settings.runtime)  # type: ignore[arg-type]
     cell_id = new_cell_id()
     directory = sandbox.settings.home / "taken" / cell_id
     link = HostLink(directory, limits=policy.limits, generation=1, group=policy.group)
     named = {labels.HOME: sandbox.home_id, labels.CELL: cell_id}
-    body = policy.container(image_id=image_id, inbox=link.inbox, outbox=link.outbox, labels=named)
+    body = policy.container(image_id=image_id, inbox=link.inbox, outbox=link.outbox, labels=named, uid=uid)
     body["Entrypoint"] = [*ENTRYPOINT[:-1], "-c", dedent(program)]
     container = sandbox.engine.create(body, name=container_name(cell_id))
     try:

@@ -17,7 +17,9 @@ def test_every_call_of_the_list_says_who_needs_it_what_fails_without_it_and_what
     calls = seccomp.system_calls()
     for call in calls:
         assert min(len(call.by), len(call.without), len(call.could)) >= 2, call
-        assert bool(call.only) == bool(call.rules), f"{call.name}: rules and words for them belong together"
+        assert bool(call.only) == bool(call.rules or call.own_uid), (
+            f"{call.name}: rules and words for them belong together"
+        )
     assert len({call.name for call in calls}) == len({call.number for call in calls}) == len(calls)
 
 
@@ -38,6 +40,26 @@ def test_a_call_with_rules_is_not_allowed_without_them() -> None:
         own = [rule for rule in rules if call.name in rule["names"]]
         assert len(own) == max(1, len(call.rules)), call.name
         assert all(bool(rule.get("args")) == bool(call.rules) for rule in own), call.name
+
+
+@pytest.mark.parametrize("runtime", ["runc", "runsc"])
+def test_a_cells_profile_lets_identities_change_to_its_own_worker_only_and_is_the_same_otherwise(runtime: str) -> None:
+    general = seccomp.text(runtime)  # type: ignore[arg-type]
+    rules = json.loads(seccomp.for_worker(general, 60_710))["syscalls"]
+    own = [rule for rule in rules if {"setresuid", "setresgid"} & set(rule["names"])]
+    assert [(rule["names"], rule["action"]) for rule in own] == [
+        ([name], "SCMP_ACT_ALLOW") for call in seccomp.system_calls() if call.own_uid for name in [call.name]
+    ]
+    for rule in own:
+        assert [(one["index"], one["value"], one["valueTwo"]) for one in rule["args"]] == [
+            (argument, 0xFFFFFFFF, 60_710) for argument in range(3)
+        ]
+    others = {name for rule in rules if rule not in own for name in rule["names"]}
+    assert others == {name for rule in json.loads(general)["syscalls"] for name in rule["names"]} - {
+        "setresuid",
+        "setresgid",
+    }
+    assert seccomp.for_worker("unconfined", 60_710) == "unconfined"
 
 
 def test_a_condition_can_be_met() -> None:
