@@ -28,7 +28,7 @@ from tests.helpers.commands import CLOCHE, Answer, Commands, as_if_probed, end, 
 from tests.helpers.private_engine import PrivateEngine, private_engine
 from tests.helpers.sandbox import alive, loaded_image, make_sandbox, wait_for
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.runc_only("which engine made a cell, not what runs in it")]
 
 SLEEPER = """
     import asyncio

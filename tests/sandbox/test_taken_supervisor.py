@@ -10,7 +10,7 @@ from engine.sandbox import uids
 from engine.sandbox.service import Sandbox
 from tests.helpers.first_process import first_process
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.runc_only("gVisor enforces no profile as it is registered by default")]
 
 OWN, NEIGHBOUR = uids.FIRST + 3, uids.FIRST + 4
 
