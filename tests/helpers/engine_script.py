@@ -21,6 +21,9 @@ SCRIPT = Path(__file__).parents[2] / ".ci" / "engine.py"
 GRACE_S = 90
 """What an engine gives the program of `left_running` to end, were it asked to: longer than any start or stop takes."""
 
+AT_ONCE_S = 25
+"""In which a start or stop is done that waits for nothing: less than the 30 s that the script itself is patient."""
+
 
 class ScriptedEngine:
     """The script with a root of its own, short enough for the unix addresses below it."""

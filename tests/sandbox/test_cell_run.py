@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,19 +18,12 @@ from engine.sandbox.frames import Call, Drop, End, Output, Quiet
 from engine.sandbox.jobs import RunJob
 from engine.sandbox.outcome import Cause
 from engine.sandbox.service import Sandbox
+from tests.helpers.resident import forget_peak, resident_bytes
 from tests.helpers.sandbox import Story, containers_of, run_package, running, snapshot, tell
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.anyio, pytest.mark.both_runtimes]
 
 MIB = 1024 * 1024
-
-
-def resident(peak: bool) -> int:
-    """Resident bytes of this process, now or at most so far."""
-    status = Path("/proc/self/status").read_text()
-    found = re.search(r"VmHWM:\s+([0-9]+) kB" if peak else r"VmRSS:\s+([0-9]+) kB", status)
-    assert found
-    return int(found[1]) * 1024
 
 
 async def test_a_package_returns_its_result_and_the_cell_is_gone(
@@ -196,8 +188,8 @@ async def test_two_gigabytes_of_output_keep_head_and_tail_and_cost_the_host_litt
     """
     head, tail, kept, value, word = b"", b"", 0, None, None
     async with running(sandbox, image_id, snapshot(tmp_path / "s", body), deadline_s=120) as cell:
-        before = resident(peak=False)
-        Path("/proc/self/clear_refs").write_text("5")
+        before = resident_bytes()
+        forget_peak()
         while not isinstance(frame := await cell.receive(), End):
             if isinstance(frame, Output):
                 head = head or frame.data[:100]
@@ -206,7 +198,7 @@ async def test_two_gigabytes_of_output_keep_head_and_tail_and_cost_the_host_litt
             elif hasattr(frame, "encoded"):
                 value = frame.encoded
         word = frame
-        grown = resident(peak=True) - before
+        grown = resident_bytes(peak=True) - before
         await cell.finish()
     assert value == "alive"
     assert head.startswith(b"first line\n")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.engine_script import GRACE_S, ScriptedEngine, gone, left_running, wait_until
+from tests.helpers.engine_script import AT_ONCE_S, ScriptedEngine, gone, left_running, wait_until
 
 pytestmark = [
     pytest.mark.sandbox,
@@ -92,7 +92,7 @@ def test_start_ends_the_containers_of_a_killed_engine_without_their_grace(engine
         again = engine.call("start")
     assert again.returncode == 0, again.stderr
     assert gone(program)
-    assert time.monotonic() - begun < GRACE_S / 2
+    assert time.monotonic() - begun < AT_ONCE_S
 
 
 def test_stop_ends_cells_at_once(engine: ScriptedEngine) -> None:
@@ -102,7 +102,7 @@ def test_stop_ends_cells_at_once(engine: ScriptedEngine) -> None:
         stopped = engine.call("stop")
     assert stopped.returncode == 0, stopped.stderr
     assert gone(program)
-    assert time.monotonic() - begun < GRACE_S / 2
+    assert time.monotonic() - begun < AT_ONCE_S
 
 
 def test_stop_after_the_engine_was_killed_ends_what_it_left(engine: ScriptedEngine) -> None:

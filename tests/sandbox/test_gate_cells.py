@@ -155,7 +155,7 @@ async def test_a_test_that_never_ends_is_ended_and_the_rest_is_named(gate: Gate)
     report = await gate(f"def test_endless():\n    while True:\n        pass\n\n\n{GOOD}", timeout_s=4.0)
     assert outcomes(report)["test_endless"] == "timeout"
     assert not report.passed
-    assert report.duration_s < 15
+    assert report.duration_s < 60
 
 
 async def test_ten_megabytes_of_output_are_kept_head_and_tail(gate: Gate) -> None:
@@ -224,7 +224,7 @@ async def test_a_child_process_does_not_delay_or_outlive_its_case(gate: Gate) ->
         f"    asyncio.run(start())\n    assert say('a') == 'a!'\n\n\n{GOOD}"
     )
     assert outcomes(report) == {"test_leaves_a_child": "passed", "test_zz_good": "passed"}
-    assert report.duration_s < 30
+    assert report.duration_s < 90
 
 
 @pytest.mark.both_runtimes

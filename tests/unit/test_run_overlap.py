@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -316,22 +316,18 @@ def slow_then_quick() -> Playing:
     return [got, told]
 
 
-def patient(bench: Bench, steps: Callable[[], Any]) -> Answers:
-    """A slow call: time goes by while it is executed, then `steps` gives its value."""
-
-    async def wait(request: CallRequest) -> Any:
-        for _ in range(3):
-            bench.clock.pass_by(100)
-            await asyncio.sleep(0.3)
-        return steps()
-
-    return Answers(wait, effects=Effects.SOME)
-
-
 def test_a_run_waits_for_a_slow_call_without_a_cell_and_goes_on_with_its_outcome(bench: Bench) -> None:
     run, cells = bench.create(total_s=10_000.0), ScriptedCells([slow_then_quick])
     alive: list[int] = []
-    slow = patient(bench, lambda: alive.append(len(cells.opened) - len(cells.left)) or "at last")
+
+    async def until_the_run_waits(request: CallRequest) -> str:
+        bench.clock.pass_by(200)
+        while bench_status(run) is not Status.WAITING:
+            await asyncio.sleep(0.01)
+        alive.append(len(cells.opened) - len(cells.left))
+        return "at last"
+
+    slow = Answers(until_the_run_waits, effects=Effects.SOME)
     view = bench.drive(run, cells, {"slow": slow, "quick": Answers(lambda r: 2)}, limits=Limits(suspend_after_s=150))
     assert (view.status, result(bench, run)) == (Status.COMPLETED, ["at last", 2])
     assert (len(slow.executed), len(cells.opened), alive) == (1, 2, [0])
@@ -351,12 +347,18 @@ def test_a_cell_does_not_end_while_another_branch_is_quick(bench: Bench) -> None
                 return value
         return None
 
+    async def over_three_looks(request: CallRequest) -> str:
+        for _ in range(3):
+            bench.clock.pass_by(100)
+            await asyncio.sleep(0.3)
+        return "at last"
+
     async def while_it_lasts(request: CallRequest) -> int:
         await asyncio.sleep(0.2)
         return 1
 
     run, cells = bench.create(total_s=10_000.0), ScriptedCells([one_slow])
-    handlers = {"slow": patient(bench, lambda: "at last"), "quick": Answers(while_it_lasts)}
+    handlers = {"slow": Answers(over_three_looks, effects=Effects.SOME), "quick": Answers(while_it_lasts)}
     bench.drive(run, cells, handlers, limits=Limits(suspend_after_s=250))
     assert (result(bench, run), len(cells.opened)) == ("at last", 1)
 

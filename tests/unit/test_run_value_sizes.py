@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import resource
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from engine.run.projection import result_of, view_of
 from engine.run.status import Status
 from tests.helpers.cells import Answers, CallError, ScriptedCells, Step, Still, ask, begin
 from tests.helpers.exact import same
+from tests.helpers.resident import forget_peak, resident_bytes
 from tests.helpers.runs import Bench
 
 Playing = Generator[Step, Any, Any]
@@ -100,9 +100,10 @@ def test_values_up_to_64_kib_stand_in_the_line_and_larger_ones_in_a_blob(bench: 
 
 def test_many_values_of_1_mib_take_neither_memory_nor_journal(bench: Bench) -> None:
     run, count = bench.create(), 120
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = resident_bytes()
+    forget_peak()
     record_large(run, count)
-    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024 < 32
+    assert resident_bytes(peak=True) - before < 32 * MIB
     assert run.blobs.size() == count * (MIB + 6)
     assert run.journal_path.stat().st_size < count * 500
     history = run.read()[1]
