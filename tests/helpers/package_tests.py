@@ -5,9 +5,11 @@ The gate is the authority; this shows that `cloche.testing` works without one an
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -26,9 +28,31 @@ def copy_packages(packages: list[Path], destination: Path) -> Path:
     return destination
 
 
+OUTPUT = Path("/tmp/output")
+"""Where packages write, in a cell and here: one place of the machine, on which each session gets a folder of its own mounted."""
+
+_PRIVATELY = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+
+
 def run_tests(root: Path, *workflow_ids: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
-    """pytest over packages below `root`, without any configuration of the surroundings. Exit status 0: all passed."""
+    """pytest over packages below `root`, without any configuration of the surroundings. Exit status 0: all passed.
+
+    Needs util-linux (`unshare`) and, for ordinary users, user namespaces.
+    """
+    OUTPUT.mkdir(exist_ok=True)
+    own = ["--user", "--map-root-user"] if os.geteuid() else []
     command = [
+        *(
+            "unshare",
+            "--mount",
+            *own,
+            "sh",
+            "-c",
+            _PRIVATELY,
+            "sh",
+            tempfile.mkdtemp(prefix="output-", dir=root),
+            str(OUTPUT),
+        ),
         sys.executable,
         "-m",
         "pytest",
