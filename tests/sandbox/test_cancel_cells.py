@@ -195,6 +195,7 @@ def test_cancelled_while_its_cell_ends_a_run_stays_completed(real: RealStage, ap
     real.check_nothing_left()
 
 
+@pytest.mark.runc_only("there is no cell when it is cancelled")
 def test_cancelled_while_it_waits_without_a_cell_it_executes_nothing_more(real: RealStage, app: App) -> None:
     trial = real.stage.trial("branches")
     trial.start(suspend_after_s=0.5, **FOREVER)

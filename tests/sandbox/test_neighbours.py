@@ -204,6 +204,7 @@ async def test_two_runs_at_four_fifths_of_all_their_limits_both_succeed(
     assert len(set(meeting.uids)) == 2, "processes are counted per uid over all cells"
 
 
+@pytest.mark.runc_only("each limit by itself is tried under both")
 async def test_runs_past_one_of_their_limits_fail_alone(small: Sandbox, image_id: str, tmp_path: Path) -> None:
     path, meeting = snapshot(tmp_path / "s", TAKE), Meeting(1 + len(PAST))
     tasks = {"within": WITHIN, **PAST}

@@ -164,7 +164,6 @@ async def test_a_run_with_everything_that_can_vary_is_verified(proof: Proof, run
     assert verdict.calls >= 9
 
 
-@pytest.mark.both_runtimes
 async def test_a_changed_argument_is_named(proof: Proof, run: Run) -> None:
     seq = start(run, "<left>")
     (event,) = [one.event for one in run.read()[0].lines if one.seq == seq]
