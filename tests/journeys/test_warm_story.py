@@ -14,7 +14,7 @@ from tests.helpers.commands import Commands
 from tests.helpers.publishing import package_files, write_package
 from tests.helpers.sandbox import wait_for
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.both_runtimes]
+pytestmark = pytest.mark.sandbox
 
 
 @pytest.fixture
