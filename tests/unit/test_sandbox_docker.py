@@ -116,6 +116,7 @@ def after_info(then: Behaviour) -> Behaviour:
 def own_uids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Locks that no killed process has left its mark on: with a mark on each, a claim would ask the engine."""
     monkeypatch.setattr(uids, "DIRECTORIES", (tmp_path / "uids",))
+    monkeypatch.setattr(uids, "OF_ROOT", tmp_path / "none of root")
 
 
 @pytest.mark.usefixtures("own_uids")
