@@ -23,7 +23,17 @@ from engine.sandbox.frames import Call, Ready
 from engine.sandbox.outcome import Cause
 from engine.sandbox.policy import Runtime
 from engine.sandbox.service import Sandbox
-from tests.helpers.sandbox import containers_of, end_process, make_sandbox, running, snapshot, tell, wait_for
+from tests.helpers.sandbox import (
+    containers_of,
+    end_process,
+    make_sandbox,
+    run_package,
+    running,
+    snapshot,
+    tell,
+    wait_for,
+)
+from tests.helpers.weak_guest import weakened, with_guest
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.anyio, pytest.mark.both_runtimes]
 
@@ -321,3 +331,25 @@ async def test_a_trial_passes_and_one_of_a_runtime_that_is_not_there_says_why(
 async def test_ready_comes_before_anything_of_the_program(sandbox: Sandbox, image_id: str, tmp_path: Path) -> None:
     async with running(sandbox, image_id, snapshot(tmp_path / "s", WAITING)) as cell:
         assert isinstance(await cell.receive(), Ready)
+
+
+@pytest.mark.runc_only("the patience is our guest's, whoever kills")
+async def test_processes_that_take_long_to_die_do_not_cost_the_program_its_result(
+    sandbox: Sandbox, image_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process with tens of thousands of mappings can take seconds; here PID 1 sees one for seven."""
+    slow = (
+        "def _children_left() -> bool:\n",
+        "def _children_left() -> bool:\n    if time.monotonic() < AT:\n        return True\n",
+    )
+    begun = (
+        "        self.collect()\n        until",
+        "        global AT\n        AT = time.monotonic() + 7\n        self.collect()\n        until",
+    )
+    guest = weakened(tmp_path, ("children.py", *slow), ("children.py", *begun))
+    policy = with_guest(sandbox.policy("run", "runc"), guest, monkeypatch)
+    story = await run_package(
+        sandbox, image_id, snapshot(tmp_path / "s", "def sample(task):\n    return task\n"), policy=policy
+    )
+    assert story.end.cause is Cause.EXIT
+    assert story.end.accounting.run_s > 6

@@ -21,7 +21,9 @@ CHANNEL = 3
 
 _READY = 4
 _HIGH = 64
-_REAP_S = 5.0
+_REAP_S = 60.0
+"""A process with tens of thousands of mappings takes seconds to die, and a program may have many of them; the host is less patient
+where a deadline or a cancellation is why."""
 
 
 class DropFailed(Exception):
@@ -174,7 +176,7 @@ class Reaper:
         """Kill and reap everything but PID 1; gives how many processes were still running.
 
         Raises:
-            TimeoutError: something did not die within 5 s.
+            TimeoutError: something did not die within a minute.
         """
         if os.getpid() != 1:
             raise RuntimeError("only PID 1 of a cell may end everything")
@@ -190,7 +192,7 @@ class Reaper:
             if not _children_left():
                 return stragglers
             if time.monotonic() > until:
-                raise TimeoutError("a process survived SIGKILL for 5 s")
+                raise TimeoutError(f"a process survived SIGKILL for {_REAP_S:g} s")
             time.sleep(0.0005)
 
 
