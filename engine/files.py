@@ -116,8 +116,8 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = 
             reached("file.durable")
 
 
-def make_directory(path: Path, *, mode: int = 0o700, durable: bool = True) -> Path:
-    """Create a directory and its parents with `mode`; an existing one is left as it is.
+def make_directory(path: Path, *, durable: bool = True) -> Path:
+    """Create a directory and its parents, for their owner alone; an existing one is left as it is.
 
     `durable=False` leaves the fsyncs out, for what does not outlive a boot.
     """
@@ -125,7 +125,7 @@ def make_directory(path: Path, *, mode: int = 0o700, durable: bool = True) -> Pa
         # Path.mkdir(parents=True) would give the parents the default mode
         for folder in (*reversed(path.parents), path):
             if not folder.is_dir():
-                folder.mkdir(mode=mode, exist_ok=True)
+                folder.mkdir(mode=0o700, exist_ok=True)
                 if durable:
                     fsync_directory(folder.parent)
     return path

@@ -32,10 +32,10 @@ class RunEndedAlready(Conflict):
     code = "run_ended_already"
 
 
-async def cancel(run: Run, *, by: str, prove_gone: ProveGone, wait_s: float = CANCEL_WAIT_S) -> RunView:
+async def cancel(run: Run, *, by: str, prove_gone: ProveGone) -> RunView:
     """Cancel a run for good. Its owner is asked to and waited for; without a living owner it is ended here.
 
-    Returns the run as it stands, which after `wait_s` seconds may still be `running` with the request standing. A run that
+    Returns the run as it stands, which after `CANCEL_WAIT_S` may still be `running` with the request standing. A run that
     is cancelled already is returned.
 
     Raises:
@@ -50,7 +50,7 @@ async def cancel(run: Run, *, by: str, prove_gone: ProveGone, wait_s: float = CA
     _refuse_to_cancel(view)
     write_atomic(run.cancel_path, json.dumps({"by": by}).encode(), durable=False)
     try:
-        with anyio.move_on_after(wait_s):
+        with anyio.move_on_after(CANCEL_WAIT_S):
             while run.is_owned():
                 await anyio.sleep(_CANCEL_POLL_S)
         with claimed(run) as recorder:

@@ -59,16 +59,16 @@ def paths_of(text: str) -> dict[str, str]:
     return found
 
 
-def directories_of(pid: int, container_id: str, *, root: Path = ROOT, proc: Path = Path("/proc")) -> tuple[Path, ...]:
+def directories_of(pid: int, container_id: str) -> tuple[Path, ...]:
     """The process's cgroups of any controller that are named after the container; none when it is gone or elsewhere."""
     try:
-        lines = (proc / str(pid) / "cgroup").read_text(encoding="utf-8").splitlines()
+        lines = Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:
         return ()
     found = []
     for _, controllers, path in (line.split(":", 2) for line in lines):
         for mounted in (controllers.removeprefix("name="), "unified"):
-            directory = root / mounted / path.lstrip("/")
+            directory = ROOT / mounted / path.lstrip("/")
             if container_id in directory.name and directory.is_dir():
                 found.append(directory)
     return tuple(dict.fromkeys(found))

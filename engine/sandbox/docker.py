@@ -229,7 +229,7 @@ class Engine:
                     for row in rows
                 )
 
-    def destroy(self, container: str, *, ended: bool = False, wait_s: float = KILL_WAIT_S) -> None:
+    def destroy(self, container: str, *, ended: bool = False) -> None:
         """kill → wait → remove → seen absent; for one of our containers by id or name. Gone already is fine.
 
         `ended`: its first process was seen to end, so the kill is left out unless the engine does not notice. A step that
@@ -239,19 +239,19 @@ class Engine:
             NotOurs; EngineTimeout, EngineUnreachable, EngineRefused, EngineConnectionLost: it may still exist.
         """
         try:
-            self._end_and_remove(container, ended=ended, wait_s=wait_s)
+            self._end_and_remove(container, ended=ended)
         except (EngineRefused, EngineConnectionLost):
-            self._end_and_remove(container, ended=ended, wait_s=wait_s)
+            self._end_and_remove(container, ended=ended)
 
-    def _end_and_remove(self, container: str, *, ended: bool, wait_s: float) -> None:
+    def _end_and_remove(self, container: str, *, ended: bool) -> None:
         try:
             if not (ended and self._ends(container)) and self.kill(container):
-                self.wait(container, timeout_s=min(wait_s, self.timeout_s))
+                self.wait(container, timeout_s=min(KILL_WAIT_S, self.timeout_s))
             reached("cell.killed")
             self.remove(container)
         except ContainerGone:
             return
-        give_up = time.monotonic() + wait_s
+        give_up = time.monotonic() + KILL_WAIT_S
         while self.exists(container):
             if time.monotonic() > give_up:
                 raise EngineTimeout(f"container {container[:20]} is still there after its removal.")

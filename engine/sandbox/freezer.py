@@ -16,16 +16,16 @@ LEGACY = ("freezer", "freezer.state", "THAWED")
 UNIFIED = ("", "cgroup.freeze", "0")
 
 
-def thaw(pid: int, container: str, *, root: Path = ROOT, proc: Path = Path("/proc")) -> bool:
+def thaw(pid: int, container: str) -> bool:
     """Thaw the container's own cgroup, found through one of its processes; True when it was frozen and no longer is.
 
     False as well where this machine does not see the cgroup or this user may not write to it.
     """
     try:
-        paths = paths_of((proc / str(pid) / "cgroup").read_text(encoding="utf-8"))
+        paths = paths_of(Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return any([_thaw(paths, container, root, *LEGACY), _thaw(paths, container, root, *UNIFIED)])
+    return any([_thaw(paths, container, *LEGACY), _thaw(paths, container, *UNIFIED)])
 
 
 def end_stopped(pid: int, container: str) -> bool:
@@ -52,11 +52,11 @@ def end_stopped(pid: int, container: str) -> bool:
     return True
 
 
-def _thaw(paths: dict[str, str], container: str, root: Path, controller: str, name: str, running: str) -> bool:
+def _thaw(paths: dict[str, str], container: str, controller: str, name: str, running: str) -> bool:
     path = paths.get(controller, "")
     if container not in path.rpartition("/")[2]:
         return False
-    mounted = root / (controller or ("unified" if (root / "unified").is_dir() else ""))
+    mounted = ROOT / (controller or ("unified" if (ROOT / "unified").is_dir() else ""))
     try:
         file = mounted / path.lstrip("/") / name
         if file.read_text(encoding="ascii").strip() in (running, ""):

@@ -13,7 +13,7 @@ import re
 from typing import Any
 
 from cloche_guest import codec
-from cloche_guest.wire import PART_BYTES, check_cost, weight
+from cloche_guest.wire import PART_BYTES, check_cost, no_constant, unique_keys, weight
 
 from engine.sandbox.violations import violation
 
@@ -112,22 +112,11 @@ class ValueParts:
         check_cost(text)
         self.weight = weight(text, size)
         try:
-            return json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)
+            return json.loads(text, object_pairs_hook=unique_keys, parse_constant=no_constant, parse_float=_float)
         except RecursionError as error:
             raise violation("frame.too_deep", "a value in parts is nested too deep") from error
         except ValueError as error:
             raise violation("frame.not_json", str(error)) from error
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise ValueError("a key stands twice")
-    return made
-
-
-def _constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
 
 
 def _float(text: str) -> float:

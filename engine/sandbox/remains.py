@@ -27,6 +27,9 @@ PROC = Path("/proc")
 RUNTIMES = ("containerd-shim", "runc", "runsc", "crun", "conmon")
 """How the programs of runtimes are called, as far as they go on: the beginnings of their own names for themselves."""
 
+END_S = 5.0
+"""From the first kill to the end of the last process, at most."""
+
 _ID = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
 
@@ -56,13 +59,13 @@ def carries(pid: int, container: str) -> bool:
         return False
 
 
-def end(container: str, *, timeout_s: float = 5.0) -> tuple[int, ...]:
+def end(container: str) -> tuple[int, ...]:
     """End every process that carries this id, and see them and their cgroups gone; gives the pids that were ended.
 
     Raises:
         RemainsAlive: some are still there, because they belong to another user or do not die.
     """
-    until = time.monotonic() + timeout_s
+    until = time.monotonic() + END_S
     ended: set[int] = set()
     cgroups: set[Path] = set()
     while pids := find({container}).get(container, ()):

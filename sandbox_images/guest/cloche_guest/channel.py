@@ -23,7 +23,7 @@ _PHASES = 100
 def check_value(text: str, arguments: bool) -> bool:
     """True when JSON text is the one encoding of a value; for `arguments` of a dict with text as keys."""
     try:
-        encoded = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse)
+        encoded = json.loads(text, object_pairs_hook=wire.unique_keys, parse_constant=wire.no_constant)
     except (ValueError, RecursionError):
         return False
     return check_encoded(encoded, arguments)
@@ -201,14 +201,3 @@ def _is_error(body: dict[str, Any], *, calls: int) -> bool:
         and all(isinstance(body.get(name, ""), str) for name in ("type", "message", "traceback"))
         and are_calls(numbers, calls=calls)
     )
-
-
-def _refuse(name: str) -> Any:
-    raise ValueError(name)
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise ValueError("a key stands twice")
-    return made

@@ -192,7 +192,7 @@ def parse(line: bytes) -> dict[str, Any]:
     if deepest(decoded) > JSON_DEPTH:
         raise WireError("frame.too_deep", f"nested deeper than {JSON_DEPTH}")
     try:
-        frame = json.loads(decoded, object_pairs_hook=_object, parse_constant=_constant)
+        frame = json.loads(decoded, object_pairs_hook=unique_keys, parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
         raise WireError("frame.not_json", str(error)[:200]) from error
     if not isinstance(frame, dict):
@@ -330,12 +330,14 @@ def _fits(value: Any, wanted: str) -> bool:
     return isinstance(value, _KINDS[wanted])
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Hook of json.loads: an object, or ValueError where a key stands twice."""
     made = dict(pairs)
     if len(made) != len(pairs):
         raise ValueError("a key stands twice")
     return made
 
 
-def _constant(name: str) -> Any:
+def no_constant(name: str) -> Any:
+    """Hook of json.loads: ValueError for NaN and infinities."""
     raise ValueError(f"{name} is no JSON")
