@@ -102,13 +102,15 @@ def frozen_into(process: subprocess.Popen[bytes], container: str) -> Iterator[No
     group.mkdir(parents=True)
     (group / "cgroup.procs").write_text(str(process.pid))
     (group / ("freezer.state" if legacy else "cgroup.freeze")).write_text("FROZEN" if legacy else "1")
-    yield
-    thaw(process.pid, container)
-    process.kill()
-    process.wait(timeout=60)
-    if group.is_dir():
-        group.rmdir()
-    group.parent.rmdir()
+    try:
+        yield
+    finally:  # frozen, it would not die, and whoever waits for it would wait for ever
+        thaw(process.pid, container)
+        process.kill()
+        process.wait(timeout=60)
+        if group.is_dir():
+            group.rmdir()
+        group.parent.rmdir()
 
 
 async def test_a_failed_start_leaves_no_process_of_the_runtime(own: Sandbox, image_id: str) -> None:
