@@ -58,7 +58,7 @@ def clear(uid: int, cell_id: str, *, directories: tuple[Path, ...] = ()) -> None
     """Give a dead owner's uid back: its cell is proven gone. One that is held, or that names another cell, is left alone."""
     if not FIRST <= uid < FIRST + COUNT:
         return  # from a file or label that somebody else may have written
-    path = _lock_of(uid, directories)
+    path = lock_of(uid, directories)
     descriptor = _try(path) if path is not None and path.exists() else None
     if descriptor is not None:
         if os.pread(descriptor, 64, 0) == cell_id.encode():
@@ -95,8 +95,8 @@ def _parts(directories: tuple[Path, ...]) -> list[_Part]:
     return [shared]
 
 
-def _lock_of(uid: int, directories: tuple[Path, ...]) -> Path | None:
-    """None for a uid that this user cannot claim."""
+def lock_of(uid: int, directories: tuple[Path, ...] = ()) -> Path | None:
+    """The file that is locked for it; None for a uid that this user cannot claim."""
     return next((part.directory / str(uid) for part in _parts(directories) if uid in part.uids), None)
 
 
@@ -176,7 +176,7 @@ def take(uid: int, cell_id: str, *, directories: tuple[Path, ...] = ()) -> Claim
     Raises:
         SandboxUnavailable: there is no directory for the locks.
     """
-    path = _lock_of(uid, directories)
+    path = lock_of(uid, directories)
     descriptor = None if path is None else _try(path)
     if descriptor is None:
         return None

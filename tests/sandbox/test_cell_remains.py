@@ -208,8 +208,9 @@ async def test_a_cell_whose_processes_do_not_end_is_kept_with_the_reason(
 
 
 def uid_file(uid: int) -> Path:
-    with uids.directory_for_claims() as directory:
-        return directory / str(uid)
+    path = uids.lock_of(uid)
+    assert path is not None
+    return path
 
 
 async def test_a_killed_shim_takes_its_cell_along_and_nothing_of_it_stays(own: Sandbox, image_id: str) -> None:

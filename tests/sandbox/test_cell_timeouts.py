@@ -59,7 +59,7 @@ class Traces:
 
     def left(self, engine: Engine) -> list[str]:
         """What of them is still there."""
-        claims = uid_file(self.uid).read_text() if uid_file(self.uid).exists() else ""
+        claims = uid_file(self.uid).read_text()
         mounted = mount_table()
         seen = {
             "container": engine.exists(self.container),
@@ -77,8 +77,9 @@ def mount_table() -> str:
 
 
 def uid_file(uid: int) -> Path:
-    with uids.directory_for_claims() as directory:
-        return directory / str(uid)
+    path = uids.lock_of(uid)
+    assert path is not None
+    return path
 
 
 async def time_out(sandbox: Sandbox, image_id: str, package: Path) -> list[str]:
