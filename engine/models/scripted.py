@@ -17,7 +17,7 @@ import datetime
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import re2
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -43,6 +43,11 @@ class _Error(BaseModel):
     retryable: bool = False
 
 
+# Sums of them have to fit into a record, where an integer has 64 bits.
+_Count = Annotated[int, Field(ge=0, le=10**12)]
+_Amount = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+
+
 class _Entry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -52,7 +57,7 @@ class _Entry(BaseModel):
     json_: Any = Field(None, alias="json")
     error: _Error | None = None
     repeat: bool = False
-    usage: dict[str, int | float] = Field(default_factory=dict)
+    usage: dict[str, _Count | _Amount] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _answers_in_one_way(self) -> _Entry:

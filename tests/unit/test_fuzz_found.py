@@ -128,6 +128,17 @@ def test_keys_in_keys_are_refused_where_they_are_deep() -> None:
         codec.encode(frozenset({member}))
 
 
+def test_members_and_keys_that_hold_nothing_cost_one_level() -> None:
+    value: Any = ()
+    for _ in range(codec.DEPTH - 1):
+        value = {1: value}
+    assert codec.decode(codec.encode(value)) == value
+    deep: Any = frozenset({Decimal("1.5"), 2, "x", None})
+    for _ in range(codec.DEPTH - 2):
+        deep = [deep]
+    assert codec.decode(codec.encode(deep)) == deep
+
+
 def test_a_value_of_too_many_parts_is_refused_before_it_is_read_on_both_sides() -> None:
     text = '[{"$set":[]}' + ',{"$set":[]}' * 500_000 + "]"
     parts, channel = ValueParts(limit_bytes=len(text)), Channel(message_bytes=2**20, messages=99, value_bytes=len(text))

@@ -91,6 +91,9 @@ def test_an_unmatched_prompt_is_shown_clipped_to_the_owner_and_not_in_the_error(
         ("version = 1\n[[reply]]\ntext=3\n", "reply 1 text"),
         ("version = 1\n[[reply]]\nerror={message='no type'}\n", "reply 1 error type"),
         ("version = 1\n[[reply]]\njson=2026-01-01\n", "2026-01-01"),
+        ("version = 1\n[[reply]]\ntext='a'\nusage={x=9223372036854775808}\n", "reply 1 usage"),
+        ("version = 1\n[[reply]]\ntext='a'\nusage={x=nan}\n", "reply 1 usage"),
+        ("version = 1\n[[reply]]\ntext='a'\nusage={x=-1}\n", "reply 1 usage"),
         ("version = 1\n[[reply]\n", "line 2"),
     ],
 )

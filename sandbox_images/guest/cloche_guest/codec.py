@@ -56,7 +56,8 @@ DEPTH = 100
 """Nesting of containers, at most."""
 
 MEMBER_LEVELS = 20
-"""So many levels of it a member of a set or a key of a dict counts for: its text is made once more for each one it lies in."""
+"""So many levels of it a member of a set or a key of a dict counts for that holds others: its text is made once more for each one
+it lies in."""
 
 Resolve = Callable[[str], type]
 """Finds a package's class by `module:qualified.name`; raises CodecError when there is none of that kind."""
@@ -237,7 +238,7 @@ def _encode_pairs(value: dict[Any, Any], depth: int) -> Any:
     try:
         for key, item in value.items():
             in_key = True
-            encoded = _encode(key, depth + MEMBER_LEVELS)
+            encoded = _encode_member(key, depth)
             in_key = False
             pairs.append([encoded, _encode(item, depth + 1)])
     except Refused as refused:
@@ -250,7 +251,7 @@ def _encode_pairs(value: dict[Any, Any], depth: int) -> Any:
 
 def _encode_members(value: Any, depth: int) -> list[Any]:
     try:
-        members = [_encode(item, depth + MEMBER_LEVELS) for item in value]
+        members = [_encode_member(item, depth) for item in value]
     except Refused as refused:
         refused.within.append("{}")
         raise
@@ -258,6 +259,12 @@ def _encode_members(value: Any, depth: int) -> list[Any]:
     if any(one[0] == other[0] for one, other in itertools.pairwise(keyed)):
         raise Refused("has members that are different objects with one and the same record")
     return [member for _, member in keyed]
+
+
+def _encode_member(value: Any, depth: int) -> Any:
+    kind = type(value)
+    plain = value is None or kind is str or kind is bool or id(kind) in SCALARS or late_scalar(kind) is not None
+    return _encode(value, depth + (1 if plain else MEMBER_LEVELS))
 
 
 def _encode_payload(tag: str, payload: Any, depth: int) -> Any:
@@ -299,13 +306,19 @@ def _decode(encoded: Any, depth: int, resolve: Resolve | None) -> Any:
     return _decode_named(encoded, depth, resolve)
 
 
-def _decode_items(body: Any, depth: int, resolve: Resolve | None, *, levels: int = 1) -> list[Any]:
+def _member_levels(encoded: Any) -> int:
+    kind = type(encoded)
+    plain = kind not in (list, dict) or (kind is dict and len(encoded) == 1 and next(iter(encoded)) in TAGGED_SCALARS)
+    return 1 if plain else MEMBER_LEVELS
+
+
+def _decode_items(body: Any, depth: int, resolve: Resolve | None, *, members: bool = False) -> list[Any]:
     if type(body) is not list:
         raise Refused("a list is expected")
     found: list[Any] = []
     try:
         for item in body:
-            found.append(_decode(item, depth + levels, resolve))
+            found.append(_decode(item, depth + (_member_levels(item) if members else 1), resolve))
     except Refused as refused:
         refused.within.append(f"[{len(found)}]")
         raise
@@ -336,11 +349,9 @@ def _decode_tagged(tag: str, body: Any, depth: int, resolve: Resolve | None) -> 
         if tag == "$tuple":
             return tuple(_decode_items(body, depth, resolve))
         if tag == "$set":
-            return set(unique(_decode_items(body, depth, resolve, levels=MEMBER_LEVELS), trusted=resolve is not None))
+            return set(unique(_decode_items(body, depth, resolve, members=True), trusted=resolve is not None))
         if tag == "$frozenset":
-            return frozenset(
-                unique(_decode_items(body, depth, resolve, levels=MEMBER_LEVELS), trusted=resolve is not None)
-            )
+            return frozenset(unique(_decode_items(body, depth, resolve, members=True), trusted=resolve is not None))
         if tag == "$dict":
             return _decode_pairs(body, depth, resolve)
         if tag in ("$enum", "$flag", "$data", "$named"):
@@ -356,7 +367,7 @@ def _decode_pairs(body: Any, depth: int, resolve: Resolve | None) -> dict[Any, A
     keys, items = [], []
     try:
         for key, item in body:
-            keys.append(_decode(key, depth + MEMBER_LEVELS, resolve))
+            keys.append(_decode(key, depth + _member_levels(key), resolve))
             items.append(_decode(item, depth + 1, resolve))
     except Refused as refused:
         refused.within.append(f"[{len(items)}]{'(key)' if len(keys) == len(items) else ''}")
