@@ -56,8 +56,7 @@ DEPTH = 100
 """Nesting of containers, at most."""
 
 MEMBER_LEVELS = 20
-"""So many levels of it a member of a set or a key of a dict counts for that holds others: its text is made once more for each one
-it lies in."""
+"""So many of them a member or key counts for that holds others: its text is made once more for each one it lies in."""
 
 Resolve = Callable[[str], type]
 """Finds a package's class by `module:qualified.name`; raises CodecError when there is none of that kind."""
@@ -72,9 +71,7 @@ _SORTED = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",",
 class Opaque:
     """A package's own value on the host: its tag (`$enum`, `$flag`, `$data`, `$named`), class name and decoded payload.
 
-    Compared and hashed by its canonical bytes, so that it can be a member of a set or a key. `encoded` is what it was made of: to
-    encode it again for each hash takes time by the cube of what is nested.
-    """
+    Compared and hashed by its canonical bytes, as a member or key. `encoded`, of which it was made, saves encoding it each time."""
 
     __slots__ = ("_encoded", "_hash", "name", "payload", "tag")
 
@@ -308,8 +305,8 @@ def _decode(encoded: Any, depth: int, resolve: Resolve | None) -> Any:
 
 def _member_levels(encoded: Any) -> int:
     kind = type(encoded)
-    plain = kind not in (list, dict) or (kind is dict and len(encoded) == 1 and next(iter(encoded)) in TAGGED_SCALARS)
-    return 1 if plain else MEMBER_LEVELS
+    tagged = kind is dict and len(encoded) == 1 and next(iter(encoded)) in TAGGED_SCALARS
+    return 1 if tagged or kind not in (list, dict) else MEMBER_LEVELS
 
 
 def _decode_items(body: Any, depth: int, resolve: Resolve | None, *, members: bool = False) -> list[Any]:
