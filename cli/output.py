@@ -68,9 +68,8 @@ def table(columns: list[str], rows: list[list[str]]) -> None:
     if not rows:
         note("(none)")
         return
-    from rich.console import (
-        Console,
-    )  # loading it takes as long as starting the interpreter, and most commands print lines
+    # Loading these takes as long as starting the interpreter, and most commands print lines.
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
